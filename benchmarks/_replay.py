@@ -112,7 +112,7 @@ class NearestRecorded(MeasuredElsewhere):
         task, space, most = scope.task, scope.space, scope.params.guests
         assert isinstance(task, SearchTask)
         at = {sketch.id: i for i, sketch in enumerate(space.sketches)}
-        found = guests(task, history, most=most) if most else []
+        found = list(guests(task, history, most=most)) if most else []
         pools = [space.pool(at[g.sketch_id], [g.row]) for g in found if g.sketch_id in at]
         return concatenate([space.empty(), *pools]).unique()
 

@@ -35,7 +35,7 @@ _DEFAULT = [
 _TURN_S = 0.05
 
 _CHILD = """
-import hashlib, json, sys, time
+import hashlib, inspect, json, sys, time
 import numpy as np
 import tilework as tw
 from tilework.record import MemoryHistory
@@ -67,7 +67,9 @@ def prepare(name):
     if name.endswith(".onnx"):
         with np.load(name[:-4] + "npz", allow_pickle=False) as kept:
             feeds = dict(kept)
-        net = tw.from_onnx(name, {n: a.shape for n, a in feeds.items()}, strict=False)
+        known = inspect.signature(tw.from_onnx).parameters  # older ones take whole networks only
+        parts = {"strict": False} if "strict" in known else {}
+        net = tw.from_onnx(name, {n: a.shape for n, a in feeds.items()}, **parts)
     else:
         net = tw.zoo.get(name)
     began = time.process_time()

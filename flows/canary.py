@@ -6,7 +6,7 @@ from prefect import flow
 
 from flows.canary_page import canary_page
 from flows.events import BEST_CHANGED, place_of
-from flows.shell import PublishedRun, nothing_yet, published
+from flows.shell import PublishedRun, published
 from flows.shell.names import artifact_key, device_words, run_tags
 from flows.texts import target_words
 from flows.upkeep_settings import CanarySettings
@@ -46,7 +46,7 @@ def watched(
         target = settings.resolved_target()
         name = f"canary · {target_words(target)} · {device_words(target)}"
         run.describe(name, run_tags((), target))
-        if nothing_yet(run, name, [settings.store], NOTHING):
+        if run.nothing_yet(name, [settings.store], NOTHING):
             return CanaryReport("", "", str(target), skipped=NOTHING)
         store = open_store(settings.store, must_exist=True)
         report = run_canary(target, store, plan or settings.plan(), run.info, open_measurer)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flows.numbers import latency, percent
+from flows.texts import sentence
 from tasks.canary.report import remedy_line, rows
 
 if TYPE_CHECKING:
-    from tasks.canary.report import CanaryReport
+    from flows.texts import sentence
+from tasks.canary.report import CanaryReport
 
 
 def canary_page(report: CanaryReport) -> str:
     """Markdown."""
-    lines = [f"# {report.device}", "", f"**{_upper(report.verdict)}.**", ""]
+    lines = [f"# {report.device}", "", f"**{sentence(report.verdict)}.**", ""]
     for alert in (report.machine_alert, report.kernels_alert):
         if alert:
             lines += [f"> {alert}", ""]
@@ -35,7 +37,3 @@ def canary_page(report: CanaryReport) -> str:
         "calibration loop: what the whole machine does blames no kernel."
     )
     return "\n".join(lines)
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prefect import flow
 
 from flows.events import Event
-from flows.release_pipeline import ReleaseFailed, ReleaseReport, release_pipeline
-from flows.reporting import current_reporter, reporting
-from flows.shell import PublishedRun, nothing_yet, published
-from flows.shell.here import run_here
+from flows.release_pipeline import ReleaseReport, release_pipeline
+from flows.reporting import current_reporter
+from flows.shell import PublishedRun, published
 from flows.shell.names import artifact_key
 from flows.shell.reporter import RunReporter
 from flows.zoo_pages import Title, release_page, verdict
@@ -40,21 +41,13 @@ def compile_release(settings: ReleaseSettings, event: Event | None = None) -> Re
         key = artifact_key("compile-release", title.words)
         if line := settings.not_about(event):
             return _nothing(run, title, settings, line)
-        if nothing_yet(run, title.name, [settings.store], "nothing to compile yet"):
+        if run.nothing_yet(title.name, [settings.store], "nothing to compile yet"):
             return ReleaseReport(settings.store, settings.folder, ())
         settings = settings.about(event)
         reporter = RunReporter(run, key, title.words, inner)
-        try:
-            with reporting(reporter):
-                report = release_pipeline(settings, PREFECT)
-        except ReleaseFailed as error:
-            _publish(run, reporter, title, error.report)
-            raise
-        except Exception as error:
-            reporter.ended(f"failed: {error}")
-            raise
-        _publish(run, reporter, title, report)
-    return report
+        return reporter.of(
+            partial(release_pipeline, settings, PREFECT), partial(_publish, run, reporter, title)
+        )
 
 
 def _nothing(
@@ -71,8 +64,3 @@ def _publish(
     text = release_page(report, title.words)
     run.page(artifact_key("release", title.words), text, f"{title.words}: what came of it")
     reporter.ended(verdict(report.outcomes, report.failed))
-
-
-def run_as_flow(settings: ReleaseSettings) -> ReleaseReport:
-    """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
-    return run_here(compile_release, settings)

@@ -7,7 +7,7 @@ from prefect import flow
 from flows.events import Event
 from flows.learning_settings import TransferSettings
 from flows.model_pages import transfer_page
-from flows.shell import nothing_yet, published
+from flows.shell import published
 from flows.shell.names import artifact_key
 from tasks.learning.transfer import Transfers
 from tasks.learning.transfer import evaluate_transfer as evaluate
@@ -27,7 +27,7 @@ def evaluate_transfer(settings: TransferSettings, event: Event | None = None) ->
     settings = settings.about(event)
     name = f"evaluate transfer in {settings.stores[0]}"
     with published(name) as run:
-        if nothing_yet(run, name, settings.stores, "nothing to compare yet"):
+        if run.nothing_yet(name, settings.stores, "nothing to compare yet"):
             return []
         done = evaluate(
             settings.stores, run.info, only=settings.only, new=settings.new, most=settings.most

@@ -7,8 +7,9 @@ from pathlib import PurePosixPath
 from prefect import flow
 
 from flows.events import NEW_TARGET, STORE_GROWN, place_of
-from flows.shell import PublishedRun, nothing_yet, published
+from flows.shell import PublishedRun, published
 from flows.shell.names import artifact_key
+from flows.texts import sentence
 from flows.upkeep_settings import MaintainSettings
 from tasks.learning.growth import ENOUGH, look_for_growth
 from tasks.upkeep import Upkeep, look_after
@@ -29,7 +30,7 @@ def maintain_store(settings: MaintainSettings) -> Upkeep:
     """
     name = f"maintain {settings.store}"
     with published(name) as run:
-        if nothing_yet(run, name, [settings.store], "nothing to look after yet"):
+        if run.nothing_yet(name, [settings.store], "nothing to look after yet"):
             return Upkeep(settings.store, skipped="nothing to look after yet")
         done = look_after(settings.store, settings.repair, run.info)
         _tell(run, done)
@@ -69,7 +70,7 @@ def _tell_of_growth(run: PublishedRun, store: str) -> None:
 
 def _page(done: Upkeep) -> str:
     """Markdown: the verdict first."""
-    lines = [f"# {done.store}", "", f"**{done.verdict[:1].upper()}{done.verdict[1:]}.**", ""]
+    lines = [f"# {done.store}", "", f"**{sentence(done.verdict)}.**", ""]
     for title, found in (
         ("To look at", done.open),
         ("Mended", done.mended),

@@ -13,6 +13,7 @@ from flows.model_tables import (
     lineage,
     transfer_rows,
 )
+from flows.texts import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def model_card(done: Retrained, moves: Sequence[Move] = ()) -> str:
     """The card of a model: the verdict first, then how it was judged, then its lineage."""
-    lines = [f"# Cost model for {done.kind}", "", f"**{_upper(done.verdict)}.**", ""]
+    lines = [f"# Cost model for {done.kind}", "", f"**{sentence(done.verdict)}.**", ""]
     champion = moves[-1].name if moves else ""
     lines += [f"The champion is `{champion}`." if champion else "There is no champion.", ""]
     card = done.card
@@ -46,7 +47,8 @@ def model_card(done: Retrained, moves: Sequence[Move] = ()) -> str:
 
 def transfer_page(done: Transfers) -> str:
     """What records of other machines are worth on each that was left out."""
-    lines = [f"# Transfer between targets of {done.kind}", "", f"**{_upper(done.verdict)}.**", ""]
+    title, verdict = f"# Transfer between targets of {done.kind}", sentence(done.verdict)
+    lines = [title, "", f"**{verdict}.**", ""]
     lines += [*_table(TRANSFER, transfer_rows(done.rows)), "", EXPLAINED, ""]
     lines.append(
         "*Others*: trained on the records of the others only. *Own*: on its own only. *Both*: on "
@@ -60,7 +62,3 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str
     head = " | ".join(name.lstrip(">") for name in columns)
     cells = (" | ".join(str(cell).replace("|", "/") for cell in row) for row in rows)
     return [f"| {head} |", f"|{marks}|", *(f"| {row} |" for row in cells)]
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

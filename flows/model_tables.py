@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flows.numbers import when
+from flows.numbers import counted, when
 from flows.texts import target_words
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def lineage(name: str, card: Card, state: str) -> list[tuple[str, str]]:
         ("why", card.reason),
         ("made", f"{when(card.created)}, in {card.seconds:.0f} s"),
         ("learnt from", f"{card.records} of {card.held} records"),
-        ("of", f"{_many(len(targets), 'target')}, {_many(len(devices), 'device')}"),
+        ("of", f"{counted(len(targets), 'target')}, {counted(len(devices), 'device')}"),
         ("stores", ", ".join(card.stores)),
         ("after", card.parent or "no champion"),
         ("serves", ", ".join(map(target_words, card.serves)) or "no target that it was judged on"),
@@ -105,7 +105,3 @@ def _elsewhere(card: Card) -> str:
         return "not judged: one target only, or too few tasks"
     word = "serves other targets, too" if card.anywhere else "not shown to help other targets"
     return f"{word}: {gain(card.elsewhere)} over the draft on targets left out"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -10,8 +10,8 @@ from datetime import datetime
 from tilework.latency import digits, latency, milliseconds, show_ms, unit_of
 
 __all__ = [
-    "change", "digits", "duration", "gflops", "latency", "milliseconds", "number", "operations",
-    "percent", "plural", "show_ms", "size", "speed", "unit_of", "when",
+    "change", "counted", "digits", "duration", "gflops", "latency", "milliseconds", "number",
+    "operations", "percent", "plural", "show_ms", "size", "speed", "unit_of", "when",
 ]  # fmt: skip
 
 
@@ -81,6 +81,11 @@ def duration(seconds: float) -> str:
     if seconds < 89.5:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{count} {noun}{plural(count)}"
 
 
 def plural(count: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flows.reporting import current_reporter
+from flows.reporting import PipelineFailed, current_reporter
 from tasks.device_lock import hold_device
 from tasks.engines import points_of, points_text
 from tasks.finish import check_place, gap_lines
@@ -48,12 +48,8 @@ class Tuned:
     records: list[Record]
 
 
-class TuneFailed(RunFailed):
-    """A run whose module must not be used and was not kept; ``tuned`` is what it came to."""
-
-    def __init__(self, tuned: Tuned) -> None:
-        super().__init__(tuned.report.failed)
-        self.tuned = tuned
+class TuneFailed(PipelineFailed[Tuned]):
+    """A run whose module must not be used and was not kept."""
 
 
 def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
@@ -107,7 +103,7 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
         conclude(run)
     tuned = _tuned(settings, run, found, progress, stopped, finished)
     if finished.failed:
-        raise TuneFailed(tuned)
+        raise TuneFailed(finished.failed, tuned)
     return tuned
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.pipeline import finish, tell_of_rows
-from flows.reporting import current_reporter
+from flows.reporting import PipelineFailed, current_reporter
 from storage.packages import knowledge
 from tasks.device_lock import hold_device
 from tasks.extraction import spec_fingerprint
@@ -17,7 +17,7 @@ from tasks.patience import patiently
 from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store
-from tilework.errors import NetworkError, RunFailed, StoreError, TileworkError
+from tilework.errors import NetworkError, StoreError, TileworkError
 from tilework.target.identity import device_here
 from tilework.target.runs import caveat
 
@@ -42,12 +42,8 @@ class ReleaseReport:
         return failure(self.outcomes)
 
 
-class ReleaseFailed(RunFailed):
-    """A release some networks of which could not be made; ``report`` tells of all."""
-
-    def __init__(self, report: ReleaseReport) -> None:
-        super().__init__(report.failed)
-        self.report = report
+class ReleaseFailed(PipelineFailed[ReleaseReport]):
+    """A release some networks of which could not be made; the outcome tells of all."""
 
 
 def release_pipeline(settings: ReleaseSettings, stages: Stages = PLAIN) -> ReleaseReport:
@@ -66,7 +62,7 @@ def release_pipeline(settings: ReleaseSettings, stages: Stages = PLAIN) -> Relea
     outcomes = release(members, store, settings.folder, stages, force=force, packages=packages)
     report = ReleaseReport(settings.store, settings.folder, tuple(outcomes))
     if report.failed:
-        raise ReleaseFailed(report)
+        raise ReleaseFailed(report.failed, report)
     return report
 
 

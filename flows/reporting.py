@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Generic, TypeVar
 
 from tasks.report import Progress
+from tilework.errors import RunFailed
+
+Outcome = TypeVar("Outcome")
+
+
+class PipelineFailed(RunFailed, Generic[Outcome]):
+    """A run that came to its end and has failed; ``outcome`` is what it came to."""
+
+    def __init__(self, reason: str, outcome: Outcome) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
 
 
 class Reporter:

@@ -7,7 +7,7 @@ from prefect import flow
 from flows.events import MODEL_PROMOTED, Event, place_of
 from flows.learning_settings import RetrainSettings
 from flows.model_pages import model_card
-from flows.shell import PublishedRun, nothing_yet, published
+from flows.shell import PublishedRun, published
 from flows.shell.names import artifact_key
 from tasks.learning.retrain import Retrained
 from tasks.learning.retrain import retrain as learn
@@ -24,7 +24,7 @@ def retrain(settings: RetrainSettings, event: Event | None = None) -> list[Retra
     settings = settings.about(event)
     first = settings.stores[0]
     with published(f"retrain {first}") as run:
-        if nothing_yet(run, f"retrain {first}", settings.stores, "nothing to learn from yet"):
+        if run.nothing_yet(f"retrain {first}", settings.stores, "nothing to learn from yet"):
             return []
         done = learn(
             settings.stores, run.info, most=settings.most, force=settings.force,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from tasks.network import Precision
+from tasks.network import Precision, target_of
 from tilework.errors import StoreError
-from tilework.target import Target
 
 if TYPE_CHECKING:
     from tasks.network import NetworkSpec
     from tilework.measure import Measurer
     from tilework.search import TuningOptions
+    from tilework.target import Target
     from tilework.target.identity import DeviceIdentity
 
 NO_PASSWORD = (
@@ -60,7 +60,45 @@ Effort = Literal["draft", "quick", "full"]
 Layout = Literal["NHWC", "NCHW", "NDHWC", "NCDHW"]
 
 
-class TuneSettings(BaseModel):
+class NetworkChoice(BaseModel):
+    """Which network, in which form, and for which machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    network: str = Field(description="A built-in network's name, or an ONNX file")
+    target: str = Field("llvm -mcpu=native", description="Machine to tune for")
+    threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
+    batch: int = Field(1, ge=1, description="Batch size of a built-in network")
+    layout: Layout = Field("NHWC", description="Input layout of a built-in network")
+    shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
+    precision: Precision = Field("f32", description="Weights and values between kernels")
+    calibrate: str = Field("", description="Samples (.npz) for int8; empty: random ones")
+    sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
+    block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
+
+    def resolved_target(self) -> Target:
+        """The target with ``threads`` applied.
+
+        Raises:
+            TargetError: the target text does not name a supported machine.
+        """
+        return target_of(self.target, self.threads)
+
+    def spec_of(self, *, strict: bool) -> NetworkSpec:
+        """Which network, and in which form; ``strict`` is that of `NetworkSpec`.
+
+        Raises:
+            NetworkError: ``sparse`` or ``block`` cannot be read.
+        """
+        from tasks.network import NetworkSpec, parse_sparse
+
+        return NetworkSpec(
+            self.network, self.batch, self.layout, self.precision, self.shapes,
+            parse_sparse(self.sparse, self.block), strict, self.calibrate,
+        )  # fmt: skip
+
+
+class TuneSettings(NetworkChoice):
     """What to tune, for which machine, and how much to spend on it.
 
     Either of ``trials`` and ``seconds`` replaces the budgets of ``effort``, both of them. Budgets
@@ -68,10 +106,6 @@ class TuneSettings(BaseModel):
     ``output`` is where the compiled module is written; empty means that it is not kept.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    network: str = Field(description="A built-in network's name, or an ONNX file")
-    target: str = Field("llvm -mcpu=native", description="Machine to tune for")
     effort: Effort = Field("quick", description="How thorough: budgets and search depth")
     trials: int | None = Field(None, ge=1, description="Measurements, instead of effort's budget")
     seconds: float | None = Field(
@@ -81,16 +115,8 @@ class TuneSettings(BaseModel):
         None, ge=0, lt=1, description="Stop when a round promises a smaller share; none: effort's"
     )
     extend: bool = Field(False, description="Spend the budget on top of what was spent before")
-    threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
     store: StoreText = "records"
     seed: int = Field(0, ge=0, description="Same seed and records give the same candidates")
-    batch: int = Field(1, ge=1, description="Batch size of a built-in network")
-    layout: Layout = Field("NHWC", description="Input layout of a built-in network")
-    shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
-    precision: Precision = Field("f32", description="Weights and values between kernels")
-    calibrate: str = Field("", description="Samples (.npz) for int8; empty: random ones")
-    sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
-    block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     strict: bool = Field(False, description="Refuse what ONNX Runtime would have to run")
     output: str = Field("", description="File for the compiled module; empty: not kept")
     model: str = Field(
@@ -100,34 +126,9 @@ class TuneSettings(BaseModel):
     )
     packages: bool = Field(True, description="Also try what installed and shipped packages hold")
 
-    def resolved_target(self) -> Target:
-        """The target with ``threads`` applied.
-
-        Raises:
-            TargetError: the target text does not name a supported machine.
-        """
-        target = Target(self.target)
-        return target if self.threads is None else target.with_cores(self.threads)
-
     def spec(self) -> NetworkSpec:
-        """Which network, and in which form.
-
-        Raises:
-            NetworkError: ``sparse`` or ``block`` cannot be read.
-        """
-        from tasks.network import NetworkSpec, parse_sparse
-
-        sparse = parse_sparse(self.sparse, self.block)
-        return NetworkSpec(
-            self.network,
-            self.batch,
-            self.layout,
-            self.precision,
-            self.shapes,
-            sparse,
-            self.strict,
-            self.calibrate,
-        )
+        """Which network, and in which form; raises as `spec_of`."""
+        return self.spec_of(strict=self.strict)
 
     def tuning_options(self) -> TuningOptions:
         """The search options of ``effort``, with the budgets replaced if any is given."""

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from tilework.target import Target
 
 
+def sentence(text: str) -> str:
+    """``text`` with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def target_words(target: Target | str) -> str:
     """A target in few words: ``llvm znver4 x2`` for ``llvm -mcpu=znver4 -num-cores=2``."""
     kind, *options = str(target).split()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prefect import flow
 
 from flows.convergence import convergence, task_curves
 from flows.events import BEST_CHANGED, place_of
-from flows.pipeline import Tuned, TuneFailed, tune_pipeline
+from flows.pipeline import Tuned, tune_pipeline
 from flows.plots import plot_png
-from flows.reporting import current_reporter, reporting
+from flows.reporting import current_reporter
 from flows.settings import TuneSettings
-from flows.shell.here import run_here
 from flows.shell.names import artifact_key, run_name, run_tags
 from flows.shell.pages import summary_page
 from flows.shell.published import PublishedRun, published
@@ -47,18 +47,11 @@ def tune_network(settings: TuneSettings) -> TuneReport:
     with published(tell=inner.warn) as run:
         target, label = settings.resolved_target(), settings.spec().label
         words = [label, target_words(target), settings.precision]
-        run.describe(run_name("tune", label, target), run_tags([label], target))
+        run.describe(run_name(label, target), run_tags([label], target))
         reporter = RunReporter(run, artifact_key("tune", *words), " · ".join(words), inner)
-        try:
-            with reporting(reporter):
-                tuned = tune_pipeline(settings, PREFECT)
-        except TuneFailed as error:
-            _publish(run, reporter, words, error.tuned)
-            raise
-        except Exception as error:
-            reporter.ended(f"failed: {error}")
-            raise
-        _publish(run, reporter, words, tuned)
+        tuned = reporter.of(
+            partial(tune_pipeline, settings, PREFECT), partial(_publish, run, reporter, words)
+        )
         _tell_of_bests(run, words, reporter.first, tuned.report)
     return tuned.report
 
@@ -109,8 +102,3 @@ def _tell_of_bests(
                 "estimated_total_s": report.progress.estimated_total_s,
             },
         )
-
-
-def run_as_flow(settings: TuneSettings) -> TuneReport:
-    """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
-    return run_here(tune_network, settings)

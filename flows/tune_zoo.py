@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prefect import flow
 
 from flows.events import BEST_CHANGED, place_of
-from flows.reporting import current_reporter, reporting
+from flows.reporting import current_reporter
 from flows.shell import PublishedRun, published
-from flows.shell.here import run_here
 from flows.shell.names import artifact_key
 from flows.shell.reporter import RunReporter
 from flows.zoo_pages import Title, verdict, zoo_page
-from flows.zoo_pipeline import ZooFailed, ZooReport, zoo_pipeline
+from flows.zoo_pipeline import ZooReport, zoo_pipeline
 from flows.zoo_settings import ZooSettings
 from flows.zoo_stages import PREFECT
 
@@ -31,17 +32,9 @@ def tune_zoo(settings: ZooSettings) -> ZooReport:
         title = Title("tune", settings)
         run.describe(title.name, title.tags)
         reporter = RunReporter(run, artifact_key("tune-zoo", title.words), title.words, inner)
-        try:
-            with reporting(reporter):
-                report = zoo_pipeline(settings, PREFECT)
-        except ZooFailed as error:
-            _publish(run, reporter, title, error.report)
-            raise
-        except Exception as error:
-            reporter.ended(f"failed: {error}")
-            raise
-        _publish(run, reporter, title, report)
-    return report
+        return reporter.of(
+            partial(zoo_pipeline, settings, PREFECT), partial(_publish, run, reporter, title)
+        )
 
 
 def _publish(run: PublishedRun, reporter: RunReporter, title: Title, report: ZooReport) -> None:
@@ -64,8 +57,3 @@ def _publish(run: PublishedRun, reporter: RunReporter, title: Title, report: Zoo
                 "changed": search.changed,
             }
             run.event(BEST_CHANGED, resource, said)
-
-
-def run_as_flow(settings: ZooSettings) -> ZooReport:
-    """Run the flow in this process; on the terminal, the caller's reporter does the talking."""
-    return run_here(tune_zoo, settings)

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flows.settings import StoreText
 from tasks.canary.run import CanaryPlan
+from tasks.network import target_of
 from tilework.target import Target
 
 
@@ -28,8 +29,7 @@ class CanarySettings(BaseModel):
         Raises:
             TargetError: the target text does not name a supported machine.
         """
-        target = Target(self.target)
-        return target if self.threads is None else target.with_cores(self.threads)
+        return target_of(self.target, self.threads)
 
     def plan(self) -> CanaryPlan:
         """What the canary does."""

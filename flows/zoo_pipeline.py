@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flows.release_pipeline import lost, open_manifest, release
-from flows.reporting import current_reporter
+from flows.reporting import PipelineFailed, current_reporter
 from tasks import goals
 from tasks.device_lock import hold_device
 from tasks.patience import patiently
@@ -21,7 +21,7 @@ from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses
 from tasks.zoo import Lane, Merged, Share, Zoo, merge
-from tilework.errors import RunFailed, StoreError, TargetError, TileworkError
+from tilework.errors import StoreError, TargetError, TileworkError
 from tilework.space import space_of
 from tilework.target.identity import device_here, identity_of
 
@@ -70,12 +70,8 @@ class ZooReport:
         return failure(self.outcomes)
 
 
-class ZooFailed(RunFailed):
-    """Some networks of a zoo could not be tuned or made; ``report`` tells of all."""
-
-    def __init__(self, report: ZooReport) -> None:
-        super().__init__(report.failed)
-        self.report = report
+class ZooFailed(PipelineFailed[ZooReport]):
+    """Some networks of a zoo could not be tuned or made; the outcome tells of all."""
 
 
 def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
@@ -127,7 +123,7 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
         ),
     )
     if report.failed:
-        raise ZooFailed(report)
+        raise ZooFailed(report.failed, report)
     return report
 
 

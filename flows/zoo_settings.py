@@ -29,11 +29,10 @@ from pydantic import (
 )
 
 from flows.events import Event
-from flows.settings import Effort, Layout, StoreText
+from flows.settings import Effort, NetworkChoice, StoreText
 from flows.texts import target_words
-from tasks.network import NetworkSpec, Precision, is_onnx, parse_sparse
+from tasks.network import NetworkSpec, is_onnx
 from tilework.errors import TileworkError
-from tilework.target import Target
 
 if TYPE_CHECKING:
     from tilework.search import TuningOptions
@@ -43,22 +42,11 @@ class SettingsError(TileworkError):
     """Settings, or a file of them, that cannot be used."""
 
 
-class ZooNetwork(BaseModel):
+class ZooNetwork(NetworkChoice):
     """A network of a zoo: what is compiled for which machine, and how much it is used."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     network: str = Field(min_length=1, description="A built-in network's name, or an ONNX file")
     use: float = Field(1.0, gt=0, description="How often it runs, relative to the others")
-    target: str = Field("llvm -mcpu=native", description="Machine to tune for")
-    threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
-    batch: int = Field(1, ge=1, description="Batch size of a built-in network")
-    layout: Layout = Field("NHWC", description="Input layout of a built-in network")
-    shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
-    precision: Precision = Field("f32", description="Weights and values between kernels")
-    calibrate: str = Field("", description="Samples (.npz) for int8; empty: random ones")
-    sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
-    block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
     output: str = Field("", description="File of the module in the folder; none: made of the rest")
 
     @property
@@ -98,15 +86,6 @@ class ZooNetwork(BaseModel):
         parts += target_words(self.resolved_target()).split()
         return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)) + ".tw"
 
-    def resolved_target(self) -> Target:
-        """The target with ``threads`` applied.
-
-        Raises:
-            TargetError: the target text does not name a supported machine.
-        """
-        target = Target(self.target)
-        return target if self.threads is None else target.with_cores(self.threads)
-
     def is_named_by(self, event: Event) -> bool:
         """Whether an event is about this network on this target.
 
@@ -117,22 +96,8 @@ class ZooNetwork(BaseModel):
         return same and event.target in ("", str(self.resolved_target()))
 
     def spec(self) -> NetworkSpec:
-        """Which network, and in which form.
-
-        Raises:
-            NetworkError: ``sparse`` or ``block`` cannot be read.
-        """
-        sparse = parse_sparse(self.sparse, self.block)
-        return NetworkSpec(
-            self.network,
-            self.batch,
-            self.layout,
-            self.precision,
-            self.shapes,
-            sparse,
-            strict=True,  # releases are files that run without another engine
-            calibrate=self.calibrate,
-        )
+        """Which network, and in which form; raises as `spec_of`."""
+        return self.spec_of(strict=True)  # releases are files that run without another engine
 
 
 def _model(network: str) -> str:

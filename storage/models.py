@@ -184,7 +184,7 @@ class Models:
         """
         content = self._documents(CARDS).read(name)
         if content is None:
-            raise ModelError(self._missing(CARDS, name, "there is no such model"))
+            raise ModelError(self._missing(CARDS, name))
         try:
             card = read_card(content)
         except ValueError as error:
@@ -201,7 +201,7 @@ class Models:
         """
         content = self._documents(MODELS).read(name)
         if content is None:
-            raise ModelError(self._missing(MODELS, name, "there is no such model"))
+            raise ModelError(self._missing(MODELS, name))
         text = content.decode("utf-8", "replace")
         if name_of(kind_of(name), text) != name:
             raise _Wrong(self.place, name, "its content is another one's")
@@ -314,6 +314,6 @@ class Models:
     def _ever(self, kind: str) -> set[str]:
         return {name for move in self.history(kind) for name in (move.name, move.before)}
 
-    def _missing(self, kind: str, name: str, otherwise: str) -> str:
+    def _missing(self, kind: str, name: str) -> str:
         damaged = [line for line in self._documents(kind).problems if name in line]
-        return f"{self.place}: {damaged[0] if damaged else f'{otherwise}: {name!r}'}"
+        return f"{self.place}: {damaged[0] if damaged else f'there is no such model: {name!r}'}"

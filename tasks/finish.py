@@ -13,6 +13,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ _STALE_S = 86400.0
 """Temporary modules this old belong to no run that is still alive."""
 
 
+@dataclass(eq=False)
 class Compiled:
     """A network compiled with the best records, and where it would be kept.
 
@@ -53,31 +55,20 @@ class Compiled:
         untuned: compiled without any record (what untuned users get), if it is to be compared.
         old: the module that has the place now, if it computes the same; else None.
         output: the place; empty if the module is not kept.
+        draft: the temporary file, until it is kept or discarded.
         tell: gets a line each time that writing has to be tried again.
         notes: lines on the old file, if it is replaced without a comparison.
     """
 
-    def __init__(
-        self,
-        found: Extracted,
-        target: Target,
-        tuned: AnyModule,
-        untuned: AnyModule | None,
-        tell: Tell,
-        old: AnyModule | None = None,
-        output: str = "",
-        draft: Path | None = None,
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        self.found = found
-        self.target = target
-        self.tuned = tuned
-        self.untuned = untuned
-        self.tell = tell
-        self.old = old
-        self.output = output
-        self.notes = notes
-        self._draft = draft
+    found: Extracted
+    target: Target
+    tuned: AnyModule
+    untuned: AnyModule | None
+    tell: Tell
+    old: AnyModule | None = None
+    output: str = ""
+    draft: Path | None = None
+    notes: tuple[str, ...] = ()
 
     def engines(self) -> dict[str, Engine]:
         """What is timed in turns."""
@@ -88,8 +79,8 @@ class Compiled:
         """Open the modules' files again: their weights lie elsewhere then."""
         import tilework as tw
 
-        if self._draft is not None:
-            self.tuned = tw.load_module(self._draft)
+        if self.draft is not None:
+            self.tuned = tw.load_module(self.draft)
         if self.old is not None:
             self.old = tw.load_module(self.output)
 
@@ -100,11 +91,11 @@ class Compiled:
 
     def keep(self) -> str:
         """Give the temporary file its name; where it is, empty if it is not kept."""
-        draft = self._draft
+        draft = self.draft
         if draft is None:
             return ""
         patiently(lambda: _rename(draft, self.output), self.tell)
-        self._draft = None
+        self.draft = None
         return self.output
 
     def take_untuned(self) -> None:
@@ -114,14 +105,14 @@ class Compiled:
         self.tuned = self.untuned
         if self.output:
             module, output = self.untuned, self.output
-            self._draft = patiently(lambda: _draft_of(module, output), self.tell)
+            self.draft = patiently(lambda: _draft_of(module, output), self.tell)
             self.reopen()
 
     def discard(self) -> None:
         """Remove the temporary file, unless it was kept."""
-        if self._draft is not None:
-            remove(self._draft)
-            self._draft = None
+        if self.draft is not None:
+            remove(self.draft)
+            self.draft = None
 
 
 def check_place(output: str, *, library: bool = False) -> None:

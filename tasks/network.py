@@ -1,4 +1,4 @@
-"""Which network is meant, and loading it by name or file."""
+"""Which network is meant, for which machine; loading it by name or file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tilework.errors import NetworkError
 if TYPE_CHECKING:
     from tilework.graph import Network, Parts
     from tilework.graph.onnx.ranges import Given
+    from tilework.target import Target
 
 Precision = Literal[dtypes.Precision, "int8"]
 """Of a network. The engine's own say how values are stored; 8 bits are in the network itself."""
@@ -49,6 +50,18 @@ class NetworkSpec:
     def label(self) -> str:
         """A short name for file names and records."""
         return network_label(self.network, self.sparse)
+
+
+def target_of(text: str, threads: int | None) -> Target:
+    """The target that ``--target`` and ``--threads`` name together.
+
+    Raises:
+        TargetError: the text does not name a supported machine.
+    """
+    from tilework.target import Target
+
+    target = Target(text)
+    return target if threads is None else target.with_cores(threads)
 
 
 def is_onnx(network: str) -> bool:

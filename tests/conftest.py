@@ -10,10 +10,11 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -83,7 +84,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all is imported: what modules and tests hold is no garbage
     # What was measured on this machine must not decide what a test sees.
-    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tilework-tests-")
+    os.environ["XDG_CACHE_HOME"] = folder = tempfile.mkdtemp(prefix="tilework-tests-")
+    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
     # Nor packages that this user has installed, nor those that are shipped for such a machine.
     os.environ["XDG_DATA_HOME"] = os.path.join(os.environ["XDG_CACHE_HOME"], "data")
     os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["XDG_CACHE_HOME"], "config")

@@ -11,7 +11,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -100,12 +99,7 @@ class Helpers:
     def __enter__(self) -> Helpers:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._there:
             self._over = True
             self._there.notify_all()

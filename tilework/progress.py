@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 from tilework.locks import Lock
 
@@ -36,12 +35,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._shown:
             self._say("")
 

@@ -72,11 +72,10 @@ def bench(
       tilework bench resnet-50 --precision bf16 --compare openvino     both in bfloat16
     """
     from flows.cli.device import held
-    from flows.cli.networks import target_of
     from flows.cli.reading import say_problems, used_by
     from tasks.compare import compare_engines
     from tasks.extraction import load, stored_precision
-    from tasks.network import NetworkSpec, parse_sparse
+    from tasks.network import NetworkSpec, parse_sparse, target_of
     from tasks.peers import require_peers
 
     engines = [name.strip() for name in compare.split(",") if name.strip()]

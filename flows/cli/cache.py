@@ -22,7 +22,7 @@ def kept_files() -> dict[str, KeptFiles]:
     from tilework.session import ModuleCache
 
     kernels = kernel_files()
-    return {} if kernels is None else {"networks": ModuleCache().files, "kernels": kernels}
+    return {} if kernels is None else {"networks": ModuleCache(), "kernels": kernels}
 
 
 def state_of(files: KeptFiles) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, print_json, say, table, warn
 from flows.numbers import latency, percent
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def canary(
     )  # fmt: skip
     resolved = settings.resolved_target()
     opened = open_store(settings.store, must_exist=True)
-    report = run_canary(resolved, opened, settings.plan(), _say)
+    report = run_canary(resolved, opened, settings.plan(), say)
     if json:
         print_json({"verdict": report.verdict, "healthy": report.healthy, **vars(report)})
     else:
@@ -63,16 +63,12 @@ def canary(
         _print_kernels(report)
         for alert in (report.machine_alert, report.kernels_alert):
             if alert:
-                typer.secho(f"warning: {alert}", fg="yellow", err=True)
+                warn(f"warning: {alert}")
         for remedy in report.remedies:
             typer.echo(remedy_line(remedy))
         typer.echo(report.verdict)
     if not report.healthy:
         raise typer.Exit(1)
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
 
 
 def _print_kernels(report: CanaryReport) -> None:

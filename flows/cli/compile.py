@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from flows.cli import options
-from flows.cli.networks import target_of
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, fail, print_json, table
 from flows.numbers import gflops, milliseconds
 from tilework.stages import Clock, Spent, ordered, stage, watching
 from tilework.target.runs import caveat
@@ -75,12 +74,12 @@ def compile_network(
       tilework compile resnet-18 --output resnet18.tw
       tilework compile resnet-18 --output resnet18.so --header resnet18.h
     """
-    from flows.cli.device import warn
+    from flows.cli.output import warn
     from flows.cli.reading import say_problems, used_by
     from tasks import finish
     from tasks.extraction import extract
     from tasks.library import library_request
-    from tasks.network import NetworkSpec, parse_sparse
+    from tasks.network import NetworkSpec, parse_sparse, target_of
     from tasks.packages import origins
     from tilework.errors import ModuleError, RunFailed
 
@@ -134,8 +133,7 @@ def compile_network(
         if profile:
             print_stages(ordered(spent), total)
     if failed:
-        typer.secho(f"failed: {failed}", fg="red", err=True)
-        raise typer.Exit(1)
+        fail(failed)
 
 
 def _compile_library(
@@ -147,7 +145,7 @@ def _compile_library(
     json: bool,
 ) -> None:
     """The same for a shared library."""
-    from flows.cli.device import warn
+    from flows.cli.output import warn
     from flows.cli.reading import say_problems, used_by
     from tasks.library import compile_levels, level_targets, link
     from tilework.errors import RunFailed
@@ -157,8 +155,7 @@ def _compile_library(
     try:
         made = compile_levels(spec, targets, records, warn)
     except RunFailed as error:
-        typer.secho(f"failed: {error}", fg="red", err=True)
-        raise typer.Exit(1) from error
+        fail(str(error))
     library = link(request, [module for _, module, _ in made])
     say_problems(records)
     checks = {str(t): check for t, (_, _, check) in zip(targets, made, strict=True)}

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from tilework.target import Target
 
@@ -15,13 +13,9 @@ if TYPE_CHECKING:
 @contextmanager
 def held(target: Target, who: str) -> Iterator[None]:
     """Hold the target's device (`tasks.device_lock`); waiting for it is said on stderr."""
+    from flows.cli.output import warn
     from tasks.device_lock import hold_device
     from tilework.target.identity import device_here
 
     with hold_device(device_here(target), who, tell=warn):
         yield
-
-
-def warn(text: str) -> None:
-    """A line on stderr that stands out."""
-    typer.secho(text, fg="yellow", err=True)

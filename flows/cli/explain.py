@@ -8,7 +8,6 @@ import typer
 
 from flows.cli import options
 from flows.cli.hints import store_option
-from flows.cli.networks import target_of
 from flows.cli.output import console, print_json, table
 from flows.cli.reading import say_problems
 from flows.numbers import gflops, latency, milliseconds, operations, size
@@ -61,10 +60,10 @@ def explain(
 
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
-    from flows.cli.device import warn
+    from flows.cli.output import warn
     from tasks.explanation import explain as explained
     from tasks.extraction import extract as extract_network
-    from tasks.network import NetworkSpec, parse_sparse
+    from tasks.network import NetworkSpec, parse_sparse, target_of
     from tasks.stores import open_store, other_targets, records_of
 
     network, _, number = task.rpartition(":")
@@ -204,7 +203,7 @@ def reproduce(
 
     tilework reproduce 4fd88b144fb88518-000007-0003
     """
-    from flows.cli.device import warn
+    from flows.cli.output import warn
     from tasks.reproduce import reproduce as again
     from tasks.stores import open_store
 

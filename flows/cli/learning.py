@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, print_json, say, table, warn
 from flows.model_tables import EXPLAINED, JUDGED, TRANSFER, judged_rows, transfer_rows
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def retrain(
         stores=tuple(stores or (options.DEFAULT_STORE,)), most=most, grown=grown, force=force
     )
     done = learn(
-        settings.stores, _say, most=settings.most, force=settings.force, grown=settings.grown
+        settings.stores, say, most=settings.most, force=settings.force, grown=settings.grown
     )
     if json:
         print_json(
@@ -92,9 +92,7 @@ def evaluate_transfer(
         new=new,
         most=most,
     )
-    done = evaluate(
-        settings.stores, _say, only=settings.only, new=settings.new, most=settings.most
-    )
+    done = evaluate(settings.stores, say, only=settings.only, new=settings.new, most=settings.most)
     if json:
         print_json([{"verdict": one.verdict, **vars(one)} for one in done])
         return
@@ -109,12 +107,8 @@ def evaluate_transfer(
 def _print(done: Retrained) -> None:
     out = console()
     for note in done.notes:
-        typer.secho(f"warning: {note}", fg="yellow", err=True)
+        warn(f"warning: {note}")
     if done.card is not None:
         out.print(table(JUDGED, judged_rows(done.card.judged)))
         out.print(EXPLAINED, style="dim")
     out.print(done.verdict, style="green" if done.promoted else "", markup=False)
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)

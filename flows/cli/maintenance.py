@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli import options
-from flows.cli.output import print_json
+from flows.cli.output import print_json, warn
 from flows.cli.reading import existing_store, place_of
-from flows.numbers import plural
+from flows.numbers import counted, plural
 from tilework.errors import StoreError
 
 
@@ -174,10 +174,10 @@ def check(
     else:
         for finding in found.findings:
             typer.echo(str(finding))
-        verdict = "sound" if found.sound else _amount(len(found.findings), "fault")
+        verdict = "sound" if found.sound else counted(len(found.findings), "fault")
         typer.echo(
-            f"{place.text}: {verdict}; {_amount(found.files, 'file')}, "
-            f"{_amount(found.rows, 'record')}, {_amount(found.documents, 'document')} "
+            f"{place.text}: {verdict}; {counted(found.files, 'file')}, "
+            f"{counted(found.rows, 'record')}, {counted(found.documents, 'document')} "
             f"read in {found.seconds:.1f} s"
         )
         if any(finding.fault in MENDED for finding in found.findings):
@@ -206,7 +206,7 @@ def repair(
         for line in done.lines:
             typer.echo(line)
         for line in done.left:
-            typer.secho(f"left as it is: {line}", fg="yellow", err=True)
+            warn(f"left as it is: {line}")
         if not done.lines and not done.left:
             typer.echo(f"{place.text}: nothing to mend")
     if done.left:
@@ -233,10 +233,6 @@ def vacuum(
         typer.echo(f"{place.text}: {line}")
 
 
-def _amount(count: int, noun: str) -> str:
-    return f"{count} {noun}{plural(count)}"
-
-
 def _print_left(left: dict[str, Any]) -> None:
     for name, reason in left.items():
-        typer.secho(f"warning: {name}: left as it is: {reason}", fg="yellow", err=True)
+        warn(f"warning: {name}: left as it is: {reason}")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import options
-from flows.cli.device import warn
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, print_json, table, warn
 from flows.model_tables import EXPLAINED, JUDGED, gain, history_rows, judged_rows, lineage, share
 from flows.numbers import when
 from flows.texts import target_words

@@ -12,7 +12,6 @@ from flows.numbers import digits, duration, number, operations
 
 if TYPE_CHECKING:
     from tasks.extraction import Extracted
-    from tilework.target import Target
     from tilework.task import SearchTask
 
 
@@ -86,7 +85,7 @@ def extract(
       tilework extract model.onnx --show
     """
     from tasks.extraction import extract as extract_network
-    from tasks.network import NetworkSpec, parse_sparse
+    from tasks.network import NetworkSpec, parse_sparse, target_of
 
     weights = parse_sparse(sparse, block)
     shapes = tuple(shape or ())
@@ -150,18 +149,6 @@ def _estimates(found: Extracted) -> list[str]:
         f"{duration(compiling.most)})",
         f"Tuning: {', '.join(efforts)}; less where nothing improves any more",
     ]
-
-
-def target_of(text: str, threads: int | None) -> Target:
-    """The target that ``--target`` and ``--threads`` name together.
-
-    Raises:
-        TargetError: the text does not name a supported machine.
-    """
-    from tilework.target import Target
-
-    target = Target(text)
-    return target if threads is None else target.with_cores(threads)
 
 
 def output_shape(task: SearchTask) -> str:

@@ -1,11 +1,11 @@
-"""What commands print: tables for people, JSON for programs."""
+"""What commands print: tables and lines for people, JSON for programs."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -19,6 +19,22 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 110, highlight=False, soft_wrap=False)
+
+
+def say(text: str) -> None:
+    """A line on stderr, beside the results."""
+    typer.echo(text, err=True)
+
+
+def warn(text: str) -> None:
+    """A line on stderr that stands out."""
+    typer.secho(text, fg="yellow", err=True)
+
+
+def fail(reason: str) -> NoReturn:
+    """Say why the command has failed, and end it."""
+    typer.secho(f"failed: {reason}", fg="red", err=True)
+    raise typer.Exit(1)
 
 
 def print_json(document: Any) -> None:

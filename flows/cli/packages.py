@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import options
-from flows.cli.device import warn
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, print_json, table, warn
 from flows.cli.reading import existing_store
 from flows.cli.record_tables import OnlyNetwork, OnlyTarget, Place, Places
 from flows.numbers import milliseconds, plural, size

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import typer
-
-from flows.cli.output import console
+from flows.cli.output import console, warn
 
 
 def publish() -> None:
@@ -36,6 +34,6 @@ def publish() -> None:
         sender.close()
     console().print(f"{count} things were published" if count else "nothing was waiting")
     if sender.refused:
-        typer.secho(f"{sender.refused} of them the server does not want", fg="yellow", err=True)
+        warn(f"{sender.refused} of them the server does not want")
     if held := Journal.paths(folder):
         console().print(f"{len(held)} runs that are under way publish theirs themselves")

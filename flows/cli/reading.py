@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flows.cli import options
-from flows.cli.device import warn
+from flows.cli.output import warn
 from tilework.errors import StoreError
 
 if TYPE_CHECKING:

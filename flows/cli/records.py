@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import maintenance, options, packages, questions
-from flows.cli.device import warn
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, print_json, table, warn
 from flows.cli.reading import columns_of, say_problems, to_read
 from flows.cli.record_tables import (
     OnlyNetwork,
@@ -151,11 +150,10 @@ def plot(
 
     tilework records plot resnet-18 -o resnet-18.png
     """
-    from flows.cli.networks import target_of
     from flows.convergence import convergence, task_curves
     from flows.plots import plot_png
     from tasks.extraction import extract
-    from tasks.network import NetworkSpec, network_label, parse_sparse
+    from tasks.network import NetworkSpec, network_label, parse_sparse, target_of
     from tasks.stores import records_of
 
     weighed = parse_sparse(sparse, block)

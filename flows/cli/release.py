@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
-from flows.cli.output import console, print_json
+from flows.cli.output import console, fail, print_json
 from flows.cli.zoo import Folder, Networks, Targets, named, print_outcomes
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def compile_release(
         print_outcomes(report.outcomes)
         console().print(f"Modules: {report.folder or 'not kept'}", markup=False)
     if report.failed:
-        typer.secho(f"failed: {report.failed}", fg="red", err=True)
-        raise typer.Exit(1)
+        fail(report.failed)
 
 
 def _run(settings: ReleaseSettings, reporter: Reporter, prefect: bool | None) -> ReleaseReport:
@@ -82,12 +81,13 @@ def _run(settings: ReleaseSettings, reporter: Reporter, prefect: bool | None) ->
     try:
         with reporting(reporter):
             if use_flow:
-                from flows.compile_release import run_as_flow
+                from flows.compile_release import compile_release
+                from flows.shell.here import run_here
                 from tasks.stores import open_store
 
                 # to a schedule it is "nothing yet", to whoever names it at a terminal a mistake
                 open_store(settings.store, must_exist=True)
-                return run_as_flow(settings)
+                return run_here(compile_release, settings)
             return release_pipeline(settings)
     except ReleaseFailed as error:
-        return error.report
+        return error.outcome

@@ -8,8 +8,9 @@ import typer
 
 from flows.cli import options
 from flows.cli.hints import network_options, print_commands, store_option
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, fail, print_json, table, warn
 from flows.numbers import latency, show_ms
+from flows.texts import sentence
 from tilework.target.runs import caveat, mark
 
 if TYPE_CHECKING:
@@ -119,14 +120,12 @@ def tune(
     try:
         report = _run(settings, reporter_for(json), prefect)
     except TuneFailed as error:
-        report = error.tuned.report
+        report = error.outcome.report
     except KeyboardInterrupt:
         usable = f", and `tilework compile {network}{given}` uses what there is"
-        typer.secho(
+        warn(
             f"\nstopped: the finished rounds are in {store}; the same command goes on from there"
-            + (usable if resolved.run != "simulated" else ""),
-            fg="yellow",
-            err=True,
+            + (usable if resolved.run != "simulated" else "")
         )
         raise typer.Exit(130) from None
     if json:
@@ -134,8 +133,7 @@ def tune(
     else:
         print_report(report, given)
     if report.failed:
-        typer.secho(f"failed: {report.failed}", fg="red", err=True)
-        raise typer.Exit(1)
+        fail(report.failed)
 
 
 def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> TuneReport:
@@ -145,9 +143,10 @@ def _run(settings: TuneSettings, reporter: Reporter, prefect: bool | None) -> Tu
     use_flow = wants_flow(prefect, reporter)
     with reporting(reporter):
         if use_flow:
-            from flows.tune_network import run_as_flow
+            from flows.shell.here import run_here
+            from flows.tune_network import tune_network
 
-            return run_as_flow(settings)
+            return run_here(tune_network, settings)
         from flows.pipeline import tune_pipeline
 
         return tune_pipeline(settings).report
@@ -265,6 +264,6 @@ def _print_latency(report: TuneReport) -> None:
     out.print(f"Speed-up over the untuned network: {report.speedup:.2f}x (median over pairs)")
     if report.gap:
         first, *rest = report.gap
-        out.print(f"[yellow]{first[0].upper()}{first[1:]}[/]")
+        out.print(f"[yellow]{sentence(first)}[/]")
         for line in rest:
             out.print(f"  {line}", markup=False)

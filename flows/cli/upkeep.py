@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.cli import options
-from flows.cli.output import print_json
+from flows.cli.output import print_json, say, warn
 
 
 def maintain(
@@ -31,9 +31,9 @@ def maintain(
         print_json({"verdict": done.verdict, **vars(done)})
     else:
         for line in done.mended:
-            typer.secho(f"mended: {line}", fg="yellow", err=True)
+            warn(f"mended: {line}")
         for line in done.open:
-            typer.secho(f"warning: {line}", fg="yellow", err=True)
+            warn(f"warning: {line}")
         typer.echo(done.verdict)
         if not done.skipped:
             _tell_of_growth(store)
@@ -45,6 +45,6 @@ def _tell_of_growth(store: str) -> None:
     """A line where there is much to learn from."""
     from tasks.learning.growth import ENOUGH, look_for_growth
 
-    for found in look_for_growth(store, lambda line: typer.echo(line, err=True)):
+    for found in look_for_growth(store, say):
         if found.share >= ENOUGH:
             typer.echo(f"{found.text}: `tilework retrain {store}`")

@@ -8,7 +8,7 @@ import typer
 
 from flows.cli import options
 from flows.cli.hints import store_option
-from flows.cli.output import console, print_json, table
+from flows.cli.output import console, fail, print_json, table, warn
 from flows.numbers import change, latency, percent, show_ms
 
 if TYPE_CHECKING:
@@ -101,19 +101,14 @@ def tune_zoo(
     try:
         report = _run(settings, reporter_for(json), prefect)
     except KeyboardInterrupt:
-        typer.secho(
-            f"\nstopped: the finished rounds are in {store}; the same command goes on from there",
-            fg="yellow",
-            err=True,
-        )
+        warn(f"\nstopped: the finished rounds are in {store}; the same command goes on from there")
         raise typer.Exit(130) from None
     if json:
         print_json(_document(report))
     else:
         _print_report(report)
     if report.failed:
-        typer.secho(f"failed: {report.failed}", fg="red", err=True)
-        raise typer.Exit(1)
+        fail(report.failed)
 
 
 def _run(settings: ZooSettings, reporter: Reporter, prefect: bool | None) -> ZooReport:
@@ -125,12 +120,13 @@ def _run(settings: ZooSettings, reporter: Reporter, prefect: bool | None) -> Zoo
     try:
         with reporting(reporter):
             if use_flow:
-                from flows.tune_zoo import run_as_flow
+                from flows.shell.here import run_here
+                from flows.tune_zoo import tune_zoo
 
-                return run_as_flow(settings)
+                return run_here(tune_zoo, settings)
             return zoo_pipeline(settings)
     except ZooFailed as error:
-        return error.report
+        return error.outcome
 
 
 def named(

@@ -7,7 +7,6 @@ server is away, and sends them when it is back (docs/prefect.md).
 
 from __future__ import annotations
 
-from flows.shell.nothing import nothing_yet
 from flows.shell.published import PublishedRun, published
 
-__all__ = ["PublishedRun", "nothing_yet", "published"]
+__all__ = ["PublishedRun", "published"]

@@ -27,9 +27,9 @@ def device_words(target: Target) -> str:
     return " ".join(name.split())[:LONGEST].strip()
 
 
-def run_name(verb: str, subject: str, target: Target) -> str:
+def run_name(network: str, target: Target) -> str:
     """``tune resnet-18 · llvm znver4 x2 · AMD EPYC 9B14``."""
-    return " · ".join([f"{verb} {subject}", target_words(target), device_words(target)])
+    return " · ".join([f"tune {network}", target_words(target), device_words(target)])
 
 
 def run_tags(networks: Iterable[str], target: Target) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -18,6 +19,8 @@ from flows.shell.journal import folder_of
 from flows.shell.publisher import Publisher
 from flows.shell.redirect import end_anyway, know_relations, redirect
 from flows.shell.sender import Sender
+from tasks.patience import patiently
+from tasks.stores import is_there
 
 _publishers: dict[str, Publisher] = {}
 _lock = threading.Lock()
@@ -47,6 +50,28 @@ class PublishedRun:
         if name:
             body["name"] = name
         self.publisher.put(Item("run", body))
+
+    def nothing_yet(self, name: str, stores: Iterable[str], what: str) -> bool:
+        """Whether none of the stores is there yet; the run's log and its name say so then.
+
+        A schedule starts before the first tuning run has made a store. That is no failure, and
+        nobody is to be woken for it.
+
+        Args:
+            name: of the run, so far.
+            stores: paths or URIs; a run of several has something to do if one is there.
+            what: there is nothing to do yet, in words.
+
+        Raises:
+            StoreError: a store cannot be looked for.
+        """
+        places = list(stores)
+        if any(patiently(partial(is_there, place), self.warning) for place in places):
+            return False
+        shown = ", ".join(repr(place) for place in places)
+        self.info(f"{what}: there is no record store at {shown}; the first tuning run makes it")
+        self.describe(f"{name} · {what}")
+        return True
 
     def page(self, key: str, text: str, description: str = "") -> None:
         """Show ``text`` (Markdown) as the artifact ``key`` of this run; a later text replaces it.

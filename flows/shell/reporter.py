@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from flows.reporting import Reporter
+from flows.reporting import PipelineFailed, Reporter, reporting
 from flows.shell.pages import live_page
 from flows.texts import round_line
 
 if TYPE_CHECKING:
     from flows.shell.published import PublishedRun
     from tasks.report import Progress
+
+Outcome = TypeVar("Outcome")
 
 PAGE_S = 5.0  # the page is written anew after so many seconds, and at the end
 WARNINGS = 8  # of the last warnings, on the page
@@ -75,6 +78,24 @@ class RunReporter(Reporter):
         """Show how the run ended."""
         self._state = text
         self._write()
+
+    def of(self, pipeline: Callable[[], Outcome], publish: Callable[[Outcome], None]) -> Outcome:
+        """What a pipeline comes to, which is published, be it a failure; of others the page tells.
+
+        Raises:
+            Exception: what ``pipeline`` raises.
+        """
+        try:
+            with reporting(self):
+                outcome = pipeline()
+        except PipelineFailed as error:
+            publish(error.outcome)
+            raise
+        except Exception as error:
+            self.ended(f"failed: {error}")
+            raise
+        publish(outcome)
+        return outcome
 
     def _write(self) -> None:
         self._written = time.monotonic()

@@ -133,7 +133,7 @@ def machine_line(journal: Journal) -> str:
     still = "has become" if journal.told_at is None else "still is"
     return (
         f"{journal.device_name} on {journal.host} {still} slower: the calibration loop takes "
-        f"{_change(machine, 0)}, {IN_A_ROW} runs in a row; nothing is tuned until it is itself "
+        f"{_change(machine)}, {IN_A_ROW} runs in a row; nothing is tuned until it is itself "
         "again"
     )
 
@@ -143,7 +143,7 @@ def kernels_line(journal: Journal, before: Watch) -> str:
     names = {canary.name: canary.workload for canary in journal.canaries}
     watch = journal.watch
     found = [
-        f"{names[name]} takes {_change(watch.kernels[name], 0)}"
+        f"{names[name]} takes {_change(watch.kernels[name])}"
         for name in watch.slow
         if name not in before.slow
     ]
@@ -164,6 +164,6 @@ def remedy_line(remedy: Remedy) -> str:
     return f"{remedy.workload}: {latency(remedy.usual_s)} before, {now} now: {after}"
 
 
-def _change(track: Track, place: int) -> str:
-    usual, last = track.usual[place], track.last[place]
+def _change(track: Track) -> str:
+    usual, last = track.usual[0], track.last[0]
     return f"{latency(last)} instead of {latency(usual)} ({percent(last / usual - 1)})"

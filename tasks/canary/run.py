@@ -6,7 +6,7 @@ import hashlib
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -101,23 +101,21 @@ def _open(target: Target) -> Measurer:
     return Measurer(target)
 
 
+@dataclass(eq=False)
 class _Canary:
     """One run; its steps share the device, the store and the journal."""
 
-    def __init__(
-        self,
-        target: Target,
-        device: DeviceIdentity,
-        store: RecordStore,
-        plan: CanaryPlan,
-        tell: Callable[[str], None],
-        open_measurer: OpenMeasurer,
-    ) -> None:
-        self.target, self.device, self.store, self.plan = target, device, store, plan
-        self.tell, self.open_measurer = tell, open_measurer
-        self.host = plan.host or platform.node()
-        self.documents = store.documents(KIND)
-        self.notes: list[str] = []
+    target: Target
+    device: DeviceIdentity
+    store: RecordStore
+    plan: CanaryPlan
+    tell: Callable[[str], None]
+    open_measurer: OpenMeasurer
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.host = self.plan.host or platform.node()
+        self.documents = self.store.documents(KIND)
 
     def run(self) -> CanaryReport:
         """See `run_canary`."""

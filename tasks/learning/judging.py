@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tasks.learning.material import Material, Taught
 from tasks.learning.trees import of_some, trained
+from tasks.patience import Tell
 from tilework.model import CostModel, CostModelError, Observation, XGBModel
 from tilework.model.judge import Case, by_target, interval, top_k
 
@@ -36,8 +37,6 @@ LEAST_WORKLOADS = 8
 """Workloads that a target is judged on at least."""
 SHARE = 0.9
 """Of the bootstrap that lies between the ends of an interval."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +230,8 @@ def standing(
     return Standing(target, workloads, top, gain)
 
 
-def standings(cases: Iterable[Case], ranker: str, other: str) -> dict[str, Standing]:
-    """The same by target."""
+def standings(cases: Iterable[Case], other: str) -> dict[str, Standing]:
+    """Of the model, by target."""
     return {
-        target: standing(some, ranker, other, target) for target, some in by_target(cases).items()
+        target: standing(some, "model", other, target) for target, some in by_target(cases).items()
     }

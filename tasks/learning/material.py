@@ -6,11 +6,15 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.patience import Tell, patiently
+from tasks.stores import open_store
+from tilework.errors import StoreError
 from tilework.model import Observation
 from tilework.search.corpus import Lesson, lessons
 from tilework.travel.likeness import shape_of
@@ -120,6 +124,24 @@ def gather(stores: Sequence[RecordStore], kind: str, most: int = MOST) -> Materi
                 found.append(one)
     found.sort(key=lambda one: (one.target, one.lesson.workload_key, one.lesson.device))
     return Material(kind, tuple(store.path for store in stores), tuple(found), dict(held))
+
+
+def opened(stores: Sequence[str], tell: Tell) -> tuple[list[RecordStore], dict[str, int]]:
+    """Stores to learn from, and how many records of each kind of machine they hold together.
+
+    Raises:
+        StoreError: a store is missing or cannot be read, or none has any record.
+    """
+    if not stores:
+        raise StoreError("name a record store to learn from")
+    found = [patiently(partial(open_store, path, must_exist=True), tell) for path in stores]
+    held: Counter[str] = Counter()
+    for store in found:
+        for target, count in patiently(partial(rows_of, store), tell).items():
+            held[kind_of(target)] += count
+    if not held:
+        raise StoreError(f"there are no records in {', '.join(map(repr, stores))}: tune something")
+    return found, dict(sorted(held.items()))
 
 
 def rows_of(store: RecordStore) -> dict[str, int]:

@@ -15,12 +15,10 @@ from storage.cards import Card, ModelError, Taught, name_of
 from storage.models import Models
 from tasks.learning import trees
 from tasks.learning.growth import growth
-from tasks.learning.judging import Tell, tried
-from tasks.learning.material import MOST, Material, gather, kind_of, rows_of
+from tasks.learning.judging import tried
+from tasks.learning.material import MOST, Material, gather, opened
 from tasks.learning.verdict import verdict
-from tasks.patience import patiently
-from tasks.stores import open_store
-from tilework.errors import StoreError
+from tasks.patience import Tell, patiently
 from tilework.revision import code_digest, full_version
 
 if TYPE_CHECKING:
@@ -90,17 +88,10 @@ def retrain(
     Raises:
         StoreError: a store is missing, or cannot be read or written.
     """
-    if not stores:
-        raise StoreError("name a record store to learn from")
-    opened = [patiently(partial(open_store, path, must_exist=True), tell) for path in stores]
-    counts = [patiently(partial(rows_of, store), tell) for store in opened]
-    kinds = sorted({kind_of(target) for found in counts for target in found})
-    if not kinds:
-        raise StoreError(f"there are no records in {', '.join(map(repr, stores))}: tune something")
+    found, counts = opened(stores, tell)
     done = []
-    for kind in kinds:
-        held = sum(n for found in counts for t, n in found.items() if kind_of(t) == kind)
-        one = patiently(partial(_retrain, opened, kind, held, most, force, grown, by, tell), tell)
+    for kind, held in counts.items():
+        one = patiently(partial(_retrain, found, kind, held, most, force, grown, by, tell), tell)
         done.append(one)
     return done
 

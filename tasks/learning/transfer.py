@@ -14,11 +14,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from tasks.learning.judging import FOLDS, Tell, cases_of, folds, standing
-from tasks.learning.material import Material, Taught, gather, kind_of, rows_of
+from tasks.learning.judging import FOLDS, cases_of, folds, standing
+from tasks.learning.material import Material, Taught, gather, opened
 from tasks.learning.trees import of_some, remembering
-from tasks.patience import patiently
-from tasks.stores import open_store
+from tasks.patience import Tell, patiently
 from tilework.errors import StoreError
 from tilework.model.judge import Case
 
@@ -123,20 +122,14 @@ def evaluate_transfer(
     Raises:
         StoreError: a store is missing, or cannot be read or written; ``only`` names nothing.
     """
-    if not stores:
-        raise StoreError("name a record store to learn from")
-    opened = [patiently(partial(open_store, path, must_exist=True), tell) for path in stores]
-    counts = [patiently(partial(rows_of, store), tell) for store in opened]
-    kinds = sorted({kind_of(target) for found in counts for target in found})
-    if not kinds:
-        raise StoreError(f"there are no records in {', '.join(map(repr, stores))}: tune something")
+    found, kinds = opened(stores, tell)
     done, known = [], set[str]()
     for kind in kinds:
-        material = patiently(partial(gather, opened, kind, most), tell)
+        material = patiently(partial(gather, found, kind, most), tell)
         subjects = _subjects(material)
         known |= {one.name for one in subjects}
         done.append(
-            patiently(partial(_evaluate, opened[0], material, subjects, only, new, tell), tell)
+            patiently(partial(_evaluate, found[0], material, subjects, only, new, tell), tell)
         )
     unknown = [name for name in only if name not in known]
     if unknown:

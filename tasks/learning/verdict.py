@@ -61,8 +61,8 @@ def verdict(trial: Trial, champion: Card | None, name: str = "") -> Verdict:
         champion: the card of the model in use; None if there is none, or none that can be used.
         name: its name.
     """
-    over_draft = standings(trial.cases, "model", "draft")
-    over_champion = standings(trial.against, "model", "champion")
+    over_draft = standings(trial.cases, "draft")
+    over_champion = standings(trial.against, "champion")
     judged = tuple(_judged(over_draft[t], over_champion.get(t)) for t in sorted(over_draft))
     elsewhere = standing(trial.without_target, "model", "draft").gain
     served = tuple(one.target for one in judged if one.passed)

@@ -174,7 +174,7 @@ def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
     others = [replace(task, target=task.target.with_cores(n)) for n in (own * 2, own * 8)]
     far = record(others[1], rows[0], 1.0)
     near = [record(others[0], row, 2.0 + n) for n, row in enumerate(good)]
-    found = guests(task, MemoryHistory([far, near[0]]))
+    found = list(guests(task, MemoryHistory([far, near[0]])))
     assert [g.record_id for g in found] == [near[0].record_id, far.record_id]
     # one whose place in the task's space is not the draft's own choice
     choices = [choose_schedule(task, MemoryHistory([r])) for r in near]

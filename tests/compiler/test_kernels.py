@@ -61,7 +61,7 @@ def no_builder(monkeypatch):
 
     def now():
         forget_choices()
-        monkeypatch.setattr(type(BUILDER), "begin", refuse)
+        monkeypatch.setattr(type(BUILDER), "build", refuse)
         monkeypatch.setattr("tilework.model.drafted.best_drafted", refuse)
 
     return now
@@ -90,9 +90,9 @@ def test_the_next_compile_finds_all_kernels_and_choices(folder, no_builder):
 def test_they_serve_another_network_with_some_of_the_same_layers(folder, monkeypatch):
     tw.compile(tw.zoo.get("mlp", batch=2), TARGET, cache=folder)
     built = []
-    begin = type(BUILDER).begin
+    build = BUILDER.build
     monkeypatch.setattr(
-        type(BUILDER), "begin", lambda *a, **k: built.append(a[1].desc) or begin(*a, **k)
+        type(BUILDER), "build", lambda _, *a, **k: built.append(a[0].desc) or build(*a, **k)
     )
     tw.compile(tw.zoo.get("mlp", batch=2), TARGET, cache=folder)
     assert not built

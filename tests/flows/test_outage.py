@@ -50,7 +50,8 @@ import os, sys
 import pytest
 from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
-from flows.tune_network import run_as_flow
+from flows.shell.here import run_here
+from flows.tune_network import tune_network
 from tests.flows.still import still
 
 folder, server = sys.argv[1:]
@@ -66,7 +67,7 @@ settings = TuneSettings(
 )
 with pytest.MonkeyPatch.context() as patch, reporting(Killer()):
     still(patch)
-    report = run_as_flow(settings)
+    report = run_here(tune_network, settings)
 print(report.run_id, report.progress.trials)
 """
 

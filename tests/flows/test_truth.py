@@ -99,7 +99,7 @@ def test_a_wrong_output_fails_the_run_and_keeps_the_old_file(place, monkeypatch)
     assert isinstance(error.value, RunFailed)
     assert path.read_bytes() == old and files(path) == ["mlp.tw"]
     assert "stays as it was" in str(error.value)
-    report = error.value.tuned.report
+    report = error.value.outcome.report
     assert report.module == "" and not report.check.passed
     assert report.verdict.startswith("FAILED: ")
     assert len(RecordStore(settings.store).read()) == before

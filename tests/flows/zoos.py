@@ -49,8 +49,8 @@ def run(pipeline, settings, given=None):
         with reporting(listener):
             return pipeline(settings, given or stages()), listener
     except (ZooFailed, ReleaseFailed) as error:
-        assert error.report.failed == str(error)
-        return error.report, listener
+        assert error.outcome.failed == str(error)
+        return error.outcome, listener
 
 
 def settings(place, *networks, **more):

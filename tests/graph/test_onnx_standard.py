@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from tests.graph.onnx_models import GraphMaker, save
 from tests.graph.run_plan import relative_error, run_plan
 from tilework.graph import from_onnx
-from tilework.graph.onnx.functions import body
+from tilework.graph.onnx.calls import body
 from tilework.graph.onnx.standard import definition, is_function
 from tilework.graph.operators import ValueType
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from tilework import te
 from tilework.index.symbols import Symbolic, symbol
 from tilework.lower.common import loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.interpret import interpret
@@ -71,6 +72,20 @@ def test_the_rarest_tail_is_the_cheapest():
     last = axis("k", 64)
     found = served_by([long, short, last], {short: 6, long: 8, last: 16}, {}, LANES)
     assert (found[short].how, found[long].how) == ("switch", "halves")
+
+
+def test_lanes_that_are_collected_one_by_one_stand_in_few_versions():
+    """Each of their elements is an instruction: a resize by cubic weights was 18 bodies long."""
+    axes = [axis("i", symbol("rows", 1, 99)), axis("j", symbol("columns", 1, 99))]
+    data, found = (
+        te.placeholder((99,), name, dtype) for name, dtype in (("x", "float32"), ("at", "int32"))
+    )
+    sizes = dict(zip(axes, (30, 16), strict=True))
+    versions = [
+        math.prod(t.bodies for t in served_by(axes, sizes, {}, 16, data[index]).values())
+        for index in (axes[1], found[axes[1]])
+    ]
+    assert versions == [12, 4]
 
 
 @pytest.mark.parametrize(

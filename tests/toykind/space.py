@@ -6,6 +6,7 @@ import numpy as np
 
 from tilework.space.decision import Open
 from tilework.space.levels import Level, Levels, Role, Tiling
+from tilework.space.protocol import Space
 from tilework.space.rules import always_inline, skip, tile_with_fusion
 from tilework.space.state import Branch
 from tilework.space.tables import divisors, spatial_table
@@ -21,7 +22,7 @@ def loop_of_its_own(facts, state, op):
     return Branch([state.root(op)]) if op.reduce_axes and not facts.is_output(op) else []
 
 
-class ToySpace:
+class ToySpace(Space):
     version = 1
     rules = (always_inline, loop_of_its_own, tile_with_fusion, skip)
     tiling = Tiling(
@@ -39,9 +40,6 @@ class ToySpace:
             out.append(Open(axis.name, spatial_table(axis.extent, 1, sizes), "tile", axis))
         return out
 
-    def fits(self, block, tiles, target):
-        return np.ones(len(tiles[0]), bool)
-
     def valid(self, nest, target):
         ok = np.ones(nest.count, bool)
         for axis in nest.block.spatial:
@@ -51,9 +49,6 @@ class ToySpace:
 
     def canonical(self, nest, target):
         return {}
-
-    def notes(self, nest):
-        return []
 
 
 SPACE = ToySpace()

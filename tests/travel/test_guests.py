@@ -27,10 +27,14 @@ from tilework.target import Target
 from tilework.target.identity import DeviceIdentity, identity_of
 from tilework.task import SearchTask
 from tilework.te.serial import dag_to_json
-from tilework.travel.guests import guests
+from tilework.travel import guests as travel
 
 HERE = Target(x86("x86-64-v3", 2))
 OTHER = DeviceIdentity("Other CPU", (("cores", "64"),), 1.0)
+
+
+def guests(*given, **how):
+    return list(travel.guests(*given, **how))
 
 
 def conv(size=28, target=HERE):

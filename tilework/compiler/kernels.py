@@ -112,11 +112,11 @@ class Kernels:
     def kernel(
         self, task: SearchTask, choice: Choice, apart: Apart | None, helpers: Helpers
     ) -> Kernel:
-        """A kernel, whose code may be still being made; see `Builder.begin`."""
+        """A kernel, whose code may be still being made; see `Builder.build`."""
         key, kept = self._find(task, choice, apart)
         if kept is not None:
             return kept
-        made = self._builder.begin(task, choice.sketch_id, choice.row, apart, helpers=helpers)
+        made = self._builder.build(task, choice.sketch_id, choice.row, apart, helpers)
         self._made[key] = made
         return made
 

@@ -48,7 +48,7 @@ class TaskFunction:
         self.choice = choice
         with Helpers() as helpers:
             builder = builder_of(task.target)
-            self.kernel = builder.begin(task, choice.sketch_id, choice.row, helpers=helpers)
+            self.kernel = builder.build(task, choice.sketch_id, choice.row, helpers=helpers)
             helpers.finish()
             image = _image(task, self.kernel)
         self._loaded = executor_of(str(task.target)).load(image)

@@ -25,7 +25,7 @@ from tilework.space.sketch import Sketch
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
-from tilework.travel.guests import Guest, each_guest
+from tilework.travel.guests import Guest, guests
 
 TRUST_HERE = 1.5
 """How much slower than its own choice the draft may find a guest that is taken, if that was
@@ -65,7 +65,7 @@ def transferred(
     """
     model = champion(history, task.target)
     score = None if model is None or draft is None else _Scores(model, task, draft)
-    found = each_guest(
+    found = guests(
         task,
         history,
         device=device,

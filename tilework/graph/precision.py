@@ -98,7 +98,7 @@ def stored_types(
 
 def rounds_factors(net: Network, node: Node, precision: str) -> bool:
     """Whether the factors of a node's products are rounded to tf32."""
-    if precision != "tf32" or not _multiplies(net, node):
+    if precision != "tf32" or not _multiplies(node):
         return False
     if len(node.inputs) < 2 or any(net.types[v].dtype != "float32" for v in node.inputs):
         return False
@@ -112,7 +112,7 @@ def _kept(net: Network) -> set[str]:
     for node in net.nodes:
         if node.op == "softmax":
             kept.update(node.inputs)
-        elif _multiplies(net, node) and not _pairs(net, node):
+        elif _multiplies(node) and not _pairs(net, node):
             kept.update(node.inputs[:2])
         elif node.op in SPARSE:
             kept.add(node.inputs[0])
@@ -124,7 +124,7 @@ def _kept(net: Network) -> set[str]:
     return kept
 
 
-def _multiplies(net: Network, node: Node) -> bool:
+def _multiplies(node: Node) -> bool:
     """Whether the node sums products over channels."""
     if node.op in CONVOLUTIONS:
         return bool(node.attrs.get("groups", 1) == 1)
@@ -133,7 +133,7 @@ def _multiplies(net: Network, node: Node) -> bool:
 
 def _pairs(net: Network, node: Node) -> bool:
     """Whether the node sums products of constant weights over an even number of channels."""
-    if not _multiplies(net, node) or node.op == "einsum":  # which may have a single operand
+    if not _multiplies(node) or node.op == "einsum":  # which may have a single operand
         return False
     if node.inputs[1] not in net.constants or node.attrs.get("transpose_a"):
         return False

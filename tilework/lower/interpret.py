@@ -71,8 +71,8 @@ def interpret(
             of its own.
         reverse: run the chunks from the last to the first.
         meter: counts what is executed.
-        machine: runs the regions: a `Machine`, or `tilework.lower.interpret_block.BlockMachine`
-            where threads come in blocks.
+        machine: runs the regions, if not a `Machine`: the tests of GPUs have one whose threads
+            come in blocks.
 
     Returns:
         One array per output buffer.

@@ -93,27 +93,19 @@ class Builder(Protocol):
         sketch_id: int,
         row: Sequence[int],
         apart: Mapping[int, tuple[Extent, ...]] | None = None,
+        helpers: Helpers | None = None,
     ) -> Kernel:
         """Lower, generate and assemble one candidate; what it returns can be pickled.
+
+        Args:
+            task, sketch_id, row: the candidate.
+            apart: as of `Lowering.lower`.
+            helpers: who may still be making its code when this returns; `link` waits for it.
+                Whatever else a kernel is, its arguments and what it may overwrite, is known.
 
         Raises:
             ScheduleError: the row is not a valid schedule of the task.
         """
-
-    def begin(
-        self,
-        task: Any,
-        sketch_id: int,
-        row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
-        *,
-        helpers: Helpers,
-    ) -> Kernel:
-        """Like `build`, but its code may be still being made by ``helpers``: `link` waits for it.
-
-        Whatever else a kernel is, its arguments and what it may overwrite, is known.
-        """
-        return self.build(task, sketch_id, row, apart)
 
     def compiler(self, target: Any) -> str:
         """What makes machine code of our text, and a digest of all that its code depends on.

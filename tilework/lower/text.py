@@ -99,7 +99,7 @@ class _Writer:
             case ir.Store():
                 element, value = self._element(s.buffer, s.indices), self._bare(s.value)
                 if value.startswith(f"{element} + "):
-                    yield f"{element} += {_bare(value.removeprefix(f'{element} + '))}"
+                    yield f"{element} += {bare(value.removeprefix(f'{element} + '))}"
                 else:
                     yield f"{element} = {value}"
             case ir.Claim():
@@ -137,7 +137,7 @@ class _Writer:
 
     def _bare(self, e: Expr) -> str:
         """An expression without parentheses around the whole of it."""
-        return _bare(expr_text(e, self._name, self._load))
+        return bare(expr_text(e, self._name, self._load))
 
     def _load(self, e: Expr) -> str | None:
         return self._element(e.buffer, e.indices) if isinstance(e, ir.Load) else None
@@ -162,8 +162,8 @@ class _Writer:
         self._used.discard(self._names.pop(variable))
 
 
-def _bare(text: str) -> str:
-    """Without a first parenthesis that is closed by the last character."""
+def bare(text: str) -> str:
+    """``text`` without a first parenthesis that is closed by the last character."""
     depth = 0
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

@@ -60,12 +60,12 @@ class Device(Protocol):
     than that a candidate failed: whether the runner must be replaced, whose fault it was.
     """
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """Variables that the runner's process starts with, unless the user has set them."""
+    environment: Mapping[str, str] = {}
+    """Variables that the runner's process starts with, unless the user has set them."""
 
     def for_target(self, target: Any) -> Device:
         """The device for programs of this target: most kinds have one for all of theirs."""
+        return self
 
     def require(self, target: Any) -> None:
         """Refuse to measure where it is plain that there is no such device.
@@ -73,6 +73,7 @@ class Device(Protocol):
         Raises:
             TargetError: what is missing, and what to do.
         """
+        return
 
     def name(self, target: Any) -> str:
         """What the latencies of records were measured on, for people."""
@@ -84,7 +85,8 @@ class Device(Protocol):
         """How to measure, where the caller does not say."""
 
     def host_cores(self, target: Any) -> int:
-        """Cores of this machine that a running kernel keeps busy."""
+        """Cores of this machine that a running kernel keeps busy: by default the runner's."""
+        return 1
 
     def allocate(self, shape: Sequence[int], dtype: str) -> Buffer:
         """New memory for an array, its values undefined."""
@@ -102,7 +104,8 @@ class Device(Protocol):
         """Seconds of a fixed piece of work: it moves with the device's speed alone."""
 
     def flush(self, target: Any) -> Callable[[], object]:
-        """A function that leaves nothing of a kernel's data in the device's caches."""
+        """A function that leaves nothing of a kernel's data in its caches, by default none."""
+        return lambda: None
 
 
 def device_of(target: Target) -> Device:

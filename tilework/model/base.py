@@ -36,6 +36,12 @@ class Scorable(Protocol):
         """The machine that it is for: `tilework.target.Target`."""
 
 
+def _positive(seconds: Floats) -> Floats:
+    """Seconds that logarithms are defined for, whatever a draft says."""
+    found = np.nan_to_num(np.asarray(seconds, dtype=np.float64), nan=np.inf, posinf=1e10)
+    return np.maximum(found, 1e-12)
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Candidates of one sketch of one task.
@@ -78,14 +84,12 @@ class Batch:
     @cached_property
     def draft_s(self) -> Floats:
         """Seconds predicted by the analytic model, P values; always positive."""
-        seconds = np.asarray(self.draft.seconds(self.sketch, self.rows), dtype=np.float64)
-        return np.maximum(np.nan_to_num(seconds, nan=np.inf, posinf=1e10), 1e-12)
+        return _positive(self.draft.seconds(self.sketch, self.rows))
 
     @cached_property
     def block_s(self) -> Floats:
         """The same of each of the sketch's blocks, P x S."""
-        seconds = np.asarray(self.draft.block_seconds(self.sketch, self.rows), dtype=np.float64)
-        return np.maximum(np.nan_to_num(seconds, nan=np.inf, posinf=1e10), 1e-12)
+        return _positive(self.draft.block_seconds(self.sketch, self.rows))
 
     @cached_property
     def features(self) -> NDArray[np.float32]:

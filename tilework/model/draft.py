@@ -29,6 +29,7 @@ class Draft(Protocol):
 
     def lengths(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """About how many instructions the code of P rows has; all 0 where that tells nothing."""
+        return np.zeros(len(rows))
 
     def machine(self, target: Target) -> dict[str, float]:
         """What describes a target's machine to a learned model: positive numbers.

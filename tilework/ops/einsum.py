@@ -101,7 +101,7 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
         reused = any(size[n] != 1 for n in others)
         if reused and tensors[i].name not in layout_free:
             labels[i], tensors[i] = _last(labels[i], tensors[i], last)
-    axes = {n: te.reduce_axis(size[n], _axis_name(n, size)) for n in summed}
+    axes = {n: te.reduce_axis(size[n], _axis_name(n)) for n in summed}
 
     def body(*out: te.Expr) -> te.Expr:
         at: dict[str, te.Expr] = {**dict(zip(form.result, out, strict=True)), **axes}
@@ -116,7 +116,7 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
         [size[n] for n in form.result],
         body,
         name=_name(form),
-        axis_names=[_axis_name(n, size) for n in form.result],
+        axis_names=[_axis_name(n) for n in form.result],
         attrs={"layout_free": tuple(layout_free)} if layout_free else {},
     )
 
@@ -157,6 +157,6 @@ def _name(form: Equation) -> str:
     return "T_batch_matmul" if batch else "T_matmul"
 
 
-def _axis_name(label: str, size: Mapping[str, Extent]) -> str:
+def _axis_name(label: str) -> str:
     """Capital letters get names of their own, however names are compared."""
     return label if label.islower() else f"{label.lower()}_"

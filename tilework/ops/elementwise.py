@@ -147,34 +147,20 @@ def elementwise(function: str, *operands: te.Tensor, **attrs: Any) -> te.Tensor:
     )
 
 
-def add(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting sum."""
-    return elementwise("add", a, b)
+def _binary(function: str, doc: str) -> Callable[[te.Tensor, te.Tensor], te.Tensor]:
+    def fn(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        return elementwise(function, a, b)
+
+    fn.__name__, fn.__doc__ = function, doc
+    return fn
 
 
-def subtract(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting difference."""
-    return elementwise("subtract", a, b)
-
-
-def multiply(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting product."""
-    return elementwise("multiply", a, b)
-
-
-def divide(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting quotient; of integers, rounded towards zero."""
-    return elementwise("divide", a, b)
-
-
-def maximum(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting maximum; NaN where either is NaN."""
-    return elementwise("maximum", a, b)
-
-
-def minimum(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """Broadcasting minimum; NaN where either is NaN."""
-    return elementwise("minimum", a, b)
+add = _binary("add", "Broadcasting sum.")
+subtract = _binary("subtract", "Broadcasting difference.")
+multiply = _binary("multiply", "Broadcasting product.")
+divide = _binary("divide", "Broadcasting quotient; of integers, rounded towards zero.")
+maximum = _binary("maximum", "Broadcasting maximum; NaN where either is NaN.")
+minimum = _binary("minimum", "Broadcasting minimum; NaN where either is NaN.")
 
 
 def relu(x: te.Tensor) -> te.Tensor:

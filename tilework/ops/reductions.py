@@ -107,13 +107,9 @@ def reduced_shape(
     return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
-def reduced_index(
-    at: Sequence[te.Expr], axes: Sequence[int], keepdims: bool = True
-) -> tuple[te.Expr, ...]:
-    """Where the element at ``at`` finds its own group's result of a reduction over ``axes``."""
-    if keepdims:
-        return tuple(te.const(0, "int32") if d in axes else i for d, i in enumerate(at))
-    return tuple(i for d, i in enumerate(at) if d not in axes)
+def reduced_index(at: Sequence[te.Expr], axes: Sequence[int]) -> tuple[te.Expr, ...]:
+    """Where the element at ``at`` finds its own group's result of a reduction that keeps axes."""
+    return tuple(te.const(0, "int32") if d in axes else i for d, i in enumerate(at))
 
 
 def each(x: te.Tensor, function: _Map, name: str) -> te.Tensor:

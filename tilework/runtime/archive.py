@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ def read_image(path: Path, public_key: Key | None = None) -> Image:
     with _errors_of_reading(path), zipfile.ZipFile(path) as archive:
         if _MANIFEST not in archive.namelist():
             raise ModuleError(f"{path} is not a Tilework module: it has no {_MANIFEST}")
-        text = b"".join(_chunks(archive, _MANIFEST))
+        text = _Reader(archive, _MANIFEST).read()
         if public_key is not None:
             check_signature(text, path, public_key)
         manifest = _manifest(text, path)
@@ -110,7 +110,7 @@ def read_image(path: Path, public_key: Key | None = None) -> Image:
             if name == _CONSTANTS:
                 block = _block(reader, archive.getinfo(name).file_size)
             else:
-                code[name.removeprefix(_CODE)] = reader.rest()
+                code[name.removeprefix(_CODE)] = reader.read()
             if reader.digest() != digest:
                 raise ModuleError(f"{path} is damaged: {name} has a wrong checksum; {_AGAIN}")
         image = replace(image, code=code, constants=block)
@@ -208,60 +208,38 @@ def _digests(given: Any) -> dict[str, str]:
     return given
 
 
-def _chunks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
-    """A member's bytes; it must not be compressed, so that it is no larger than the file."""
-    info = archive.getinfo(name)
-    if info.compress_type != zipfile.ZIP_STORED:
-        raise ValueError(f"{name} is compressed")
-    with archive.open(info) as member:
-        while chunk := member.read(_CHUNK):
-            yield chunk
-
-
 class _Reader:
-    """A member as a file that is read once, from the beginning, and hashed on the way."""
+    """A member as a file that is read once, from the beginning, and hashed on the way.
+
+    It must not be compressed, so that it is no larger than the file.
+    """
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
-        self._chunks = _chunks(archive, name)
-        self._ahead = memoryview(b"")
+        info = archive.getinfo(name)
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{name} is compressed")
+        self._member = cast("io.BufferedIOBase", archive.open(info))
         self._hash = hashlib.sha256()
 
-    def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes, fewer at the end only."""
-        out = bytearray(size)
-        return bytes(out[: self.into(memoryview(out))])
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` bytes, fewer at the end only; by default all that are left."""
+        data = self._member.read(size)
+        self._hash.update(data)
+        return data
 
     def into(self, out: memoryview) -> int:
         """Fill ``out``; returns how many bytes there were."""
         done = 0
-        while done < len(out):
-            if not self._ahead and not self._advance():
-                break
-            count = min(len(out) - done, len(self._ahead))
-            out[done : done + count] = self._ahead[:count]
-            self._ahead = self._ahead[count:]
+        while count := self._member.readinto(out[done : done + _CHUNK]):
+            self._hash.update(out[done : done + count])
             done += count
         return done
 
-    def rest(self) -> bytes:
-        """Everything that has not been read."""
-        parts = [bytes(self._ahead)]
-        while self._advance():
-            parts.append(bytes(self._ahead))
-        self._ahead = memoryview(b"")
-        return b"".join(parts)
-
     def digest(self) -> str:
         """SHA-256 of the whole member."""
-        while self._advance():
+        while self.read(_CHUNK):
             pass
         return self._hash.hexdigest()
-
-    def _advance(self) -> bool:
-        chunk = next(self._chunks, b"")
-        self._hash.update(chunk)
-        self._ahead = memoryview(chunk)
-        return bool(chunk)
 
 
 def _block(reader: _Reader, most: int) -> NDArray[np.uint8]:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.measure.candidates import Candidate, Measured
-from tilework.measure.records import to_records
 from tilework.model.family import FamilySketch
+from tilework.overriding import override
 from tilework.record import History, Purpose, Record, Status, best_of, writer_of
 from tilework.search.protocol import MeasurerLike, Rows, Task, TimesFinals
+from tilework.search.subject import Subject
 from tilework.space.twins import Twin
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
@@ -112,25 +113,30 @@ class MeasuredSketch(FamilySketch):
         return greatest.static.row_hash(greatest.placed(rows)[0])
 
 
-@dataclass(frozen=True, eq=False)
-class AtPoints:
-    """A family, whose candidates are measured at its points; see `tilework.search.subject`.
+class AtPoints(Subject):
+    """A family, whose candidates are measured at its points, as the static tasks there.
 
-    Attributes:
+    What this process has measured of each point says which candidates get a short look.
+
+    Args:
         task: the family's.
         tasks: the static tasks at the points.
         sketches: of which candidates are, with a twin for each of the tasks.
         rules_version: of the sketches.
-
-    What this process has measured of each point says which candidates get a short look.
     """
 
-    task: Task
-    tasks: Sequence[SearchTask]
-    sketches: Sequence[MeasuredSketch]
-    rules_version: int
-    _best_s: dict[int, float] = field(default_factory=dict)
-    _joined: dict[str, Record] = field(default_factory=dict)
+    def __init__(
+        self,
+        task: Task,
+        tasks: Sequence[SearchTask],
+        sketches: Sequence[MeasuredSketch],
+        rules_version: int,
+    ) -> None:
+        super().__init__(task)
+        self.tasks: tuple[Task, ...] = tuple(tasks)
+        self.sketches, self.rules_version = sketches, rules_version
+        self._best_s: dict[int, float] = {}
+        self._joined: dict[str, Record] = {}
 
     @property
     def flops(self) -> float:
@@ -155,8 +161,8 @@ class AtPoints:
             out += found
         return out
 
+    @override
     def finals(self, measurer: TimesFinals, candidates: Sequence[Candidate]) -> list[Measured]:
-        """See `Subject.finals`."""
         return [
             one
             for number, task in enumerate(self.tasks)
@@ -177,26 +183,17 @@ class AtPoints:
         count = len(measured) // len(self.tasks)
         return [measured[i::count] for i in range(count)]
 
+    @override
     def judged(self, measured: Sequence[Measured]) -> list[Measured]:
-        """See `Subject.judged`."""
         return [
             replace(each[-1], latency_s=_mean([one.latency_s for one in each]))
             for each in self._by_candidate(measured)
         ]
 
+    @override
     def timed(self, measured: Sequence[Measured]) -> list[Measured]:
-        """See `Subject.timed`."""
         good = [all(m.latency_s is not None for m in e) for e in self._by_candidate(measured)]
         return [one for one, kept in zip(measured, good * len(self.tasks), strict=True) if kept]
-
-    def records(self, measured: Sequence[Measured], **columns: Any) -> list[Record]:
-        """See `Subject.records`."""
-        count, out = len(measured) // len(self.tasks), list[Record]()
-        for number, task in enumerate(self.tasks):
-            first = number * count
-            mine = measured[first : first + count]
-            out += to_records(task, mine, first=first, **columns)
-        return out
 
     def repeated(self, records: Sequence[Record]) -> set[str]:
         """Candidates that differ at other points may be one program at a small one."""
@@ -207,16 +204,8 @@ class AtPoints:
             seen.add(program)
         return out
 
-    def of(self, history: History, device: DeviceIdentity | None) -> list[Record]:
-        """See `Subject.of`."""
-        return [
-            record
-            for task in self.tasks
-            for record in history.of(task.workload_key, str(task.target), device)
-        ]
-
+    @override
     def best(self, history: History, device: DeviceIdentity | None) -> Record | None:
-        """See `Subject.best`."""
         return best_of(self.joined(self.of(history, device)))
 
     def joined(self, records: Sequence[Record]) -> list[Record]:

@@ -14,7 +14,7 @@ from tilework.model.draft import Draft, draft_of
 from tilework.record import History
 from tilework.search.options import TuningError
 from tilework.search.protocol import Rows, Searchable, Task
-from tilework.search.subject import Alone, Subject
+from tilework.search.subject import Subject
 from tilework.space import SearchSpace, space_of
 from tilework.space.siblings import siblings
 from tilework.target.identity import DeviceIdentity
@@ -117,7 +117,7 @@ class PoolSpace:
 
     def subject(self, task: Task) -> Subject:
         """What candidates of the space are measured as, where it is a task's."""
-        return Alone(task)
+        return Subject(task)
 
     @property
     def each(self) -> Sequence[PoolSpace]:

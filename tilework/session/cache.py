@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ _ENTRY = ".entry"
 log = logging.getLogger(__name__)
 
 
-class ModuleCache:
+class ModuleCache(KeptFiles):
     """Modules by key, in a folder of bounded size; see `tilework.kept`.
 
     Args:
@@ -43,23 +42,18 @@ class ModuleCache:
         self.named = None if folder is None else own
         """The folder, unless it is the default one."""
         limit = allowed_bytes() if limit_bytes is None else limit_bytes
-        self.files = KeptFiles(own, limit, "compiled forms", (_ENTRY,), shared)
+        super().__init__(own, limit, "compiled forms", (_ENTRY,), shared)
 
     key = staticmethod(key_of)
 
     @property
-    def folder(self) -> Path:
-        """Where modules are kept."""
-        return self.files.folder
-
-    @property
     def limit_bytes(self) -> int:
         """What the folder may hold."""
-        return self.files.limit
+        return self.limit
 
     def get(self, key: str) -> Module | None:
         """The module that was kept under a key; None if there is none that can be used."""
-        image = self.files.read(key, _ENTRY, partial(read_entry, key=key))
+        image = self.read(key, _ENTRY, partial(read_entry, key=key))
         return None if image is None else Module(image)
 
     def put(self, key: str, module: Module) -> None:
@@ -71,7 +65,7 @@ class ModuleCache:
         image = replace(module.image, num_threads=module.num_threads)
 
         def put(key: str) -> None:
-            self.files.write(key, _ENTRY, partial(write_entry, key=key, image=image))
+            self.write(key, _ENTRY, partial(write_entry, key=key, image=image))
 
         return put
 
@@ -108,28 +102,12 @@ class ModuleCache:
 
     def _putting_other(self, model: OtherModel) -> Callable[[str], None]:
         def put(key: str) -> None:
-            self.files.write(key, _ENTRY, partial(write_other, key=key, model=model))
+            self.write(key, _ENTRY, partial(write_other, key=key, model=model))
 
         return put
 
     def _part(self, part: ListedPart, key: str, all_: PartsList) -> Module | OtherPart | None:
         if part.kind == "module":
             return self.get(key)
-        kept = self.files.read(key, _ENTRY, partial(read_other, key=key))
+        kept = self.read(key, _ENTRY, partial(read_other, key=key))
         return None if kept is None else other_part(part, *kept, all_.num_threads)
-
-    def note(self, key: str) -> Any:
-        """The JSON value that was kept under a key; None if there is none."""
-        return self.files.note(key)
-
-    def put_note(self, key: str, value: Any) -> None:
-        """Keep a small JSON value under a key; notes and modules do not share keys."""
-        self.files.put_note(key, value)
-
-    def making(self, key: str) -> AbstractContextManager[bool]:
-        """See `tilework.kept.KeptFiles.making`."""
-        return self.files.making(key)
-
-    def clear(self) -> None:
-        """Remove everything that was kept."""
-        self.files.clear()

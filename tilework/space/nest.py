@@ -7,7 +7,7 @@ the block. Features and the draft model read it with P candidates, the lowering 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -121,22 +121,20 @@ class BlockNest:
 
     def span(self, axis: Axis, level: int) -> Ints:
         """Points of ``axis`` covered by its loops from ``level`` inwards (capped at the axis)."""
-        out = np.ones(self.count, np.int64)
-        for extent in self.tiles[axis][level:]:
-            out = out * extent
-        return np.minimum(out, self.extent(axis))
+        return np.minimum(self._product(self.tiles[axis][level:]), self.extent(axis))
 
     def held(self, axis: Axis) -> Ints:
         """Points of a spatial axis that a buffer of partial or late results holds, per thread."""
-        out = np.ones(self.count, np.int64)
-        for extent in self.tiles[axis][self.block.write_level or self.block.levels.visited :]:
-            out = out * extent
-        return out
+        level = self.block.write_level or self.block.levels.visited
+        return self._product(self.tiles[axis][level:])
 
     def outer_trips(self, axis: Axis, level: int) -> Ints:
         """Iterations of the loops of ``axis`` outside ``level``."""
+        return self._product(self.tiles[axis][:level])
+
+    def _product(self, extents: Iterable[Ints]) -> Ints:
         out = np.ones(self.count, np.int64)
-        for extent in self.tiles[axis][:level]:
+        for extent in extents:
             out = out * extent
         return out
 

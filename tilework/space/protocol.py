@@ -43,10 +43,11 @@ class Space(Protocol):
         """What a row decides about a block, in the order of its columns."""
 
     def fits(self, block: Block, tiles: Sequence[Ints], target: Any) -> NDArray[np.bool_]:
-        """Which innermost tiles of the block's spatial axes any valid row has.
+        """Which innermost tiles of the block's spatial axes any valid row has: by default all.
 
         No row with others is drawn. ``tiles`` holds an array for each axis, in order.
         """
+        return np.ones(len(tiles[0]), bool)
 
     def valid(self, nest: BlockNest, target: Any) -> NDArray[np.bool_]:
         """Which rows are programs within the target's limits."""
@@ -59,6 +60,7 @@ class Space(Protocol):
 
     def notes(self, nest: BlockNest) -> list[str]:
         """What one row decides beside tiles and loops, in words, a line each."""
+        return []
 
 
 def space_of(target: Target) -> Space:

@@ -92,8 +92,8 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     levels = state.levels(reader)
     places: list[State] = []
     if levels is None or not levels.reuse:
-        accesses = _accesses(state, op, reader)
-        if len(accesses) == 1 and increasing(accesses):
+        found = accesses(state, op, reader)
+        if len(found) == 1 and increasing(found):
             places = [state.attach(op, reader, state.attached[reader].depth)]
     elif _by_tile(state, op, reader):
         places = [state.attach(op, reader, depth) for depth in levels.places]
@@ -139,11 +139,12 @@ def _inside(state: State, op: Compute, reader: Compute) -> list[State]:
 
 def _by_tile(state: State, op: Compute, reader: Compute) -> bool:
     """Whether a tile of the reader reads a region of a stage that can be computed ahead of it."""
-    accesses = _accesses(state, op, reader)
-    return len(accesses) == 1 and increasing(accesses) and in_range(accesses[0])
+    found = accesses(state, op, reader)
+    return len(found) == 1 and increasing(found) and in_range(found[0])
 
 
-def _accesses(state: State, op: Compute, reader: Compute) -> list[Read]:
+def accesses(state: State, op: Compute, reader: Compute) -> list[Read]:
+    """The reads of a stage in what computes its reader."""
     return [r for r in reads(inline_body(reader, state.inlined)) if r.tensor.op is op]
 
 
@@ -254,7 +255,7 @@ def _reader_of_producer(facts: AccessAnalysis, state: State, op: Compute) -> Com
     consumer = found[0]
     if not consumer.reduce_axes or has_limits(consumer):
         return None
-    return consumer if increasing(_accesses(state, op, consumer)) else None
+    return consumer if increasing(accesses(state, op, consumer)) else None
 
 
 def increasing(accesses: list[Read]) -> bool:

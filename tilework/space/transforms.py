@@ -9,12 +9,12 @@ alpha m (alpha + m) operations instead of alpha^2 m^2, and fewer (`tilework.spac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Product, Transform
 from tilework.te.expr import Axis, Binary, Const, Expr, Lookup, Reduce, substitute, walk
+from tilework.te.trees import factors
 
 
 def constant_transform(block: Block) -> Block:
@@ -27,13 +27,13 @@ def _transform(block: Block) -> Transform | None:
     body = block.body
     if not isinstance(body, Reduce) or body.kind != "sum" or not block.const_axes:
         return None
-    factors = list(_factors(body.source))
-    data = [f for f in factors if not isinstance(f, Lookup)]
+    parts = list(factors(body.source))
+    data = [f for f in parts if not isinstance(f, Lookup)]
     if len(data) != 1:
         return None
     tiles = block.op.attrs.get("tile", {})
     stages: list[Product] = []
-    for lookup in factors:
+    for lookup in parts:
         if isinstance(lookup, Lookup):
             stage = _stage(lookup, tiles)
             if stage is None:
@@ -48,14 +48,6 @@ def _transform(block: Block) -> Transform | None:
     if any(n in rows for n in walk(substitute(data[0], _whole_tile))):
         return None  # the data of a tile would differ from row to row
     return Transform(data[0], tuple(stages))
-
-
-def _factors(e: Expr) -> Iterator[Expr]:
-    if isinstance(e, Binary) and e.op == "*":
-        yield from _factors(e.a)
-        yield from _factors(e.b)
-    else:
-        yield e
 
 
 def _whole_tile(e: Expr) -> Expr | None:

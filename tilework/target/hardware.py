@@ -43,6 +43,8 @@ class Hardware(Protocol):
 
     def helpers_during(self, work: Callable[[], object]) -> str:
         """Do some work; what other threads did for it, in one line, or nothing."""
+        work()
+        return ""
 
     def in_one_line(self, figures: Mapping[str, Any]) -> str:
         """Figures, for people."""

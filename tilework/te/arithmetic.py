@@ -167,10 +167,7 @@ def undefined(op: str, dtype: str) -> str:
 
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """Build ``a op b``, matching dtypes of literals and folding integer literals."""
-    dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
-    a, b = wrap(a, dtype), wrap(b, dtype)
-    if a.dtype != b.dtype:
-        raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
+    a, b = _operands(op, a, b)
     if why := undefined(op, a.dtype):
         raise TypeError(why)
     if isinstance(a, Const) and isinstance(b, Const) and not is_float(a.dtype):
@@ -193,8 +190,15 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
 
 def compare(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """Build the predicate ``a op b``."""
+    return Compare("bool", op, *_operands(op, a, b))
+
+
+def _operands(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    """Both operands as expressions of one type: literals take that of the other."""
     dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else "int32"
-    a, b = wrap(a, dtype), wrap(b, dtype)
-    if a.dtype != b.dtype:
-        raise TypeError(f"operands of '{op}' have dtypes {a.dtype} and {b.dtype}; use te.cast")
-    return Compare("bool", op, a, b)
+    left, right = wrap(a, dtype), wrap(b, dtype)
+    if left.dtype != right.dtype:
+        raise TypeError(
+            f"operands of '{op}' have dtypes {left.dtype} and {right.dtype}; use te.cast"
+        )
+    return left, right

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 
 from tilework.dtypes import (
     NARROW_FLOATS,
@@ -162,18 +163,12 @@ def select(cond: x.Expr, a: x.ExprLike, b: x.ExprLike) -> x.Expr:
 
 def all(*conds: x.Expr) -> x.Expr:
     """Conjunction of predicates, left to right."""
-    out = conds[0]
-    for c in conds[1:]:
-        out = x.Logic("bool", "and", out, c)
-    return out
+    return reduce(partial(x.Logic, "bool", "and"), conds)
 
 
 def any(*conds: x.Expr) -> x.Expr:
     """Disjunction of predicates, left to right."""
-    out = conds[0]
-    for c in conds[1:]:
-        out = x.Logic("bool", "or", out, c)
-    return out
+    return reduce(partial(x.Logic, "bool", "or"), conds)
 
 
 def logical_not(cond: x.Expr) -> x.Expr:

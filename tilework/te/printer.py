@@ -91,12 +91,11 @@ def limits_text(e: x.Reduce, names: Names = default_names) -> str:
     return f" for {', '.join(parts)}" if parts else ""
 
 
-def op_text(op: Operation, names: Names = default_names, *, shapes: bool = True) -> str:
+def op_text(op: Operation, names: Names = default_names) -> str:
     """One line: ``A = PLACEHOLDER [4, 4]`` or ``C(i, j) += (A[i, k]*B[k, j])``."""
     if isinstance(op, Placeholder):
-        tail = f" {list(op.shape)}" if shapes else ""
         dtype = "" if op.dtype == "float32" else f" {op.dtype}"
-        return f"{names(op)} = PLACEHOLDER{tail}{dtype}"
+        return f"{names(op)} = PLACEHOLDER {list(op.shape)}{dtype}"
     head = f"{names(op)}({', '.join(names(a) for a in op.axes)})"
     if isinstance(op.body, x.Reduce):
         terms = f"{expr_text(op.body.source, names)}{limits_text(op.body, names)}"
@@ -110,9 +109,9 @@ def shorten(line: str, limit: int = 256) -> str:
     return line if len(line) <= limit else f"{line[:half]} ..(OMITTED).. {line[-half:]}"
 
 
-def dag_text(ops: tuple[Operation, ...], names: Names = default_names) -> str:
+def dag_text(ops: tuple[Operation, ...]) -> str:
     """One line per op in stage order; the whole text ends with a newline."""
-    return "".join(shorten(op_text(op, names)) + "\n" for op in ops)
+    return "".join(shorten(op_text(op)) + "\n" for op in ops)
 
 
 def canonical_text(ops: tuple[Operation, ...], io: Sequence[Operation]) -> str:

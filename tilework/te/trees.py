@@ -55,6 +55,15 @@ def replace_axes(e: Expr, mapping: dict[Axis, Expr]) -> Expr:
     return substitute(e, lambda n: mapping.get(n) if isinstance(n, Axis) else None)
 
 
+def factors(e: Expr) -> Iterator[Expr]:
+    """Factors of a product, left to right."""
+    if isinstance(e, Binary) and e.op == "*":
+        yield from factors(e.a)
+        yield from factors(e.b)
+    else:
+        yield e
+
+
 def reads(e: Expr) -> list[Read]:
     """All tensor reads in ``e``, in order of appearance."""
     return [n for n in walk(e) if isinstance(n, Read)]

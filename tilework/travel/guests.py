@@ -115,8 +115,10 @@ def guests(
     each: int = 1,
     direct: bool = False,
     judge: Judge | None = None,
-) -> list[Guest]:
+) -> Iterator[Guest]:
     """The best schedules of other targets and of alike workloads, mapped into the task's space.
+
+    One by one, each looked for when it is asked for.
 
     Those of the task's own workload come first, and of these what was measured on this very device
     as another target's code, then the nearest machine's; each target gives one in turn. The same
@@ -134,23 +136,6 @@ def guests(
         direct: leave out rewritten DAGs (Winograd).
         judge: says which of the rows near what a record asks for is taken; the draft if None.
     """
-    found = each_guest(
-        task, history, device=device, most=most, each=each, direct=direct, judge=judge
-    )
-    return list(found)
-
-
-def each_guest(
-    task: SearchTask,
-    history: History,
-    *,
-    device: DeviceIdentity | None = None,
-    most: int = 8,
-    each: int = 1,
-    direct: bool = False,
-    judge: Judge | None = None,
-) -> Iterator[Guest]:
-    """As `guests`, one by one, each looked for when it is asked for."""
     judge = draft_of(task.target).seconds if judge is None else judge
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)

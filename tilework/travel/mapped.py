@@ -241,7 +241,7 @@ def _wanted(
         else:
             out.append(_plain(pair, rows))
     if here.registers != there.registers:
-        _fit_registers(target, matched, out, np.log2(here.registers / there.registers))
+        _fit_registers(matched, out, np.log2(here.registers / there.registers))
     return out
 
 
@@ -297,9 +297,7 @@ def _in_registers(block: Block) -> bool:
     return block.levels.items[-1].role in _REGISTERS
 
 
-def _fit_registers(
-    target: Sketch, matched: list[Pair], wanted: list[Floats | None], change: float
-) -> None:
+def _fit_registers(matched: list[Pair], wanted: list[Floats | None], change: float) -> None:
     """More or fewer registers: as many more or fewer pixels, of the axis that has the most."""
     blocks: dict[int, list[int]] = {}
     for i, pair in enumerate(matched):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kinds.cuda import families
+from tests.kinds.cuda.block_machine import BlockMachine
 from tests.kinds.cuda.harness import assert_near, case_of, random_inputs
 from tests.kinds.cuda.mma.declared import A100, row_of, sketches
 from tests.kinds.cuda.mma.test_kernels import CASES, ROUNDING, SUMS
@@ -15,7 +16,6 @@ from tilework import te
 from tilework.kinds.cuda.mma.instructions import INSTRUCTIONS
 from tilework.lower import ir
 from tilework.lower.interpret import interpret
-from tilework.lower.interpret_block import BlockMachine
 from tilework.lower.interpret_places import ProgramError
 from tilework.lower.protocol import lowering_of
 from tilework.space import SearchSpace

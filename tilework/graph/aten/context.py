@@ -223,6 +223,11 @@ Converter = Callable[..., Result]
 """Called with the context, the node, and its arguments."""
 
 
+def plain(op: str, **attrs: Any) -> Converter:
+    """An operator that takes what the node takes, and has these attributes."""
+    return lambda c, node, *given: c.op(op, *map(c.value, given), **attrs)
+
+
 def output_dtype(node: Node) -> str:
     """Element type of a node's (first) result.
 

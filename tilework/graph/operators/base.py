@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tilework import te
 from tilework.index.extents import Extent
-from tilework.ops.elementwise import broadcast_extent
+from tilework.ops.elementwise import broadcast_shape
 
 Shape = tuple[Extent, ...]
 Attrs = Mapping[str, Any]
@@ -69,6 +69,11 @@ class Operator:
     pattern: Pattern
     permute: Permute | None = None
     permuted_inputs: int | None = None
+
+
+def declared(function: Callable[..., te.Tensor], *names: str) -> Declare:
+    """Declaration by ``function`` of the inputs; attributes ``names`` it takes by these names."""
+    return lambda attrs, t, free: function(*t, **{n: attrs[n] for n in names if n in attrs})
 
 
 def shaped(rule: Callable[[Sequence[Shape], Attrs], Shape], dtypes: Sequence[str] = ANY) -> Infer:
@@ -138,14 +143,10 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
         ValueError: the shapes do not broadcast.
         Undecided: at some points they do, and at others they do not.
     """
-    rank = max(len(s) for s in shapes)
-    out: list[Extent] = []
-    for column in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
-        extent = broadcast_extent(column)
-        if extent is None:
-            raise ValueError("the shapes do not broadcast")
-        out.append(extent)
-    return tuple(out)
+    try:
+        return broadcast_shape(*shapes)
+    except ValueError:  # who says so names the operands
+        raise ValueError("the shapes do not broadcast") from None
 
 
 # ---------------------------------------------------------------- kinds of `permute`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework import ops, te
+from tilework import ops
 from tilework.graph.operators.base import (
     ANY,
     FLOATS,
@@ -19,6 +19,7 @@ from tilework.graph.operators.base import (
     ValueType,
     broadcast,
     common_dtype,
+    declared,
     shaped,
     unmoved,
 )
@@ -103,10 +104,6 @@ def _binary(name: str, dtypes: Sequence[str], infer: Infer | None = None) -> Ope
     return Operator(name, infer, _declare(name), Pattern.BROADCAST, unmoved)
 
 
-def _declare_clip(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.clip(t[0], a["low"], a["high"])
-
-
 _PLAIN = [name for name in ARITHMETIC if name not in ("power", "prelu")]
 
 OPERATORS = (
@@ -128,6 +125,6 @@ OPERATORS = (
     _elementwise("bitwise_not", INTEGERS),
     _elementwise("cast", ANY, _infer_cast),
     _elementwise("relu", NUMBERS),
-    _elementwise("clip", NUMBERS, declare=_declare_clip),
+    _elementwise("clip", NUMBERS, declare=declared(ops.clip, "low", "high")),
     _elementwise("identity", ANY, declare=lambda a, t, free: ops.copy(t[0])),
 )

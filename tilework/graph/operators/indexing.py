@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
-from tilework import ops, te
+from tilework import ops
 from tilework.dtypes import NARROW_FLOATS
 from tilework.graph.operators.base import (
     ANY,
@@ -21,6 +22,7 @@ from tilework.graph.operators.base import (
     Shape,
     ValueType,
     common_dtype,
+    declared,
     moved_axes,
     moved_lists,
     normal_axis,
@@ -212,120 +214,104 @@ def _col2im(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return (x[0], x[1] // taps, *attrs["image"])
 
 
-# ---------------------------------------------------------------- computations
-
-
-def _declare_slice(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.strided_slice(t[0], a["begin"], a["size"], a["stride"])
-
-
-def _declare_arange(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.arange(a["shape"], a["axis"], a["start"], a["step"], a["dtype"])
-
-
-def _declare_expand(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.expand(t[0], a["shape"])
-
-
-def _declare_trilu(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.trilu(t[0], a["k"], upper=a["upper"])
-
-
-def _declare_take(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.take(t[0], t[1], a["axis"], negative=a.get("negative", True))
-
-
-def _declare_take_along(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.take_along(t[0], t[1], a["axis"])
-
-
-def _declare_gather_nd(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.gather_nd(t[0], t[1], a["batch_dims"])
-
-
-def _declare_scatter_elements(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.scatter_elements(t[0], t[1], t[2], a["axis"], a["reduction"])
-
-
-def _declare_scatter_rows(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.scatter_rows(t[0], t[1], t[2], a["extents"], a["reduction"])
-
-
-def _declare_replace_rows(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.replace_rows(t[0], t[1], t[2])
-
-
-def _declare_one_hot(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.one_hot(t[0], t[1], a["depth"], a["axis"])
-
-
-def _declare_reverse_sequence(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.reverse_sequence(t[0], t[1], a["batch_axis"], a["time_axis"])
-
-
-def _declare_resample(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.resample(t[0], t[1], t[2], a["axis"])
-
-
-def _declare_resample_sum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.resample(t[0], t[1], t[2], a["axis"], unrolled=False)
-
-
-def _declare_cumulative(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.cumulative(
-        t[0], a["axis"], a["kind"], exclusive=a["exclusive"], reverse=a["reverse"]
-    )
-
-
-def _declare_top_k(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.top_k(t[0], a["k"], a["axis"], largest=a["largest"])
-
-
-def _declare_col2im(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.col2im(t[0], a["image"], a["block"], a["strides"], a["pads"], a["dilation"])
-
-
 _POSITION = ("begin", "size", "stride")
 
 OPERATORS = (
     Operator(
-        "slice", shaped(_slice), _declare_slice, Pattern.INJECTIVE, permute=moved_lists(*_POSITION)
+        "slice",
+        shaped(_slice),
+        declared(ops.strided_slice, *_POSITION),
+        Pattern.INJECTIVE,
+        permute=moved_lists(*_POSITION),
     ),
     Operator(
-        "expand", shaped(_expand), _declare_expand, Pattern.BROADCAST, permute=moved_lists("shape")
+        "expand",
+        shaped(_expand),
+        declared(ops.expand, "shape"),
+        Pattern.BROADCAST,
+        permute=moved_lists("shape"),
     ),
-    Operator("arange", _arange, _declare_arange, Pattern.ELEMENTWISE),  # it reads nothing
-    Operator("trilu", shaped(_trilu), _declare_trilu, Pattern.INJECTIVE),
+    Operator(
+        "arange",
+        _arange,
+        declared(ops.arange, "shape", "axis", "start", "step", "dtype"),
+        Pattern.ELEMENTWISE,
+    ),  # it reads nothing
+    Operator("trilu", shaped(_trilu), declared(ops.trilu, "k", "upper"), Pattern.INJECTIVE),
     # one index per place keeps the rank, and so may follow a layout; others never do
-    Operator("take", _take, _declare_take, Pattern.INJECTIVE, moved_axes("axis"), 1),
     Operator(
-        "take_along", _take_along, _declare_take_along, Pattern.INJECTIVE, moved_axes("axis")
+        "take",
+        _take,
+        declared(ops.take, "axis", "negative"),
+        Pattern.INJECTIVE,
+        moved_axes("axis"),
+        1,
     ),
-    Operator("gather_nd", _gather_nd, _declare_gather_nd, Pattern.INJECTIVE),
-    Operator("one_hot", _one_hot, _declare_one_hot, Pattern.INJECTIVE),
+    Operator(
+        "take_along",
+        _take_along,
+        declared(ops.take_along, "axis"),
+        Pattern.INJECTIVE,
+        moved_axes("axis"),
+    ),
+    Operator("gather_nd", _gather_nd, declared(ops.gather_nd, "batch_dims"), Pattern.INJECTIVE),
+    Operator("one_hot", _one_hot, declared(ops.one_hot, "depth", "axis"), Pattern.INJECTIVE),
     Operator(
         "reverse_sequence",
         _reverse_sequence,
-        _declare_reverse_sequence,
+        declared(ops.reverse_sequence, "batch_axis", "time_axis"),
         Pattern.INJECTIVE,
         moved_axes("batch_axis", "time_axis"),
         1,
     ),
-    Operator("scatter_elements", _scatter_elements, _declare_scatter_elements, Pattern.ANCHOR),
-    Operator("scatter_rows", _scatter_rows, _declare_scatter_rows, Pattern.ANCHOR),
-    Operator("replace_rows", _replace_rows, _declare_replace_rows, Pattern.INJECTIVE),
-    # a few taps, written out, are computed within their reader; more are a sum
-    Operator("resample", _resample, _declare_resample, Pattern.INJECTIVE, moved_axes("axis"), 1),
     Operator(
-        "resample_sum", _resample, _declare_resample_sum, Pattern.ANCHOR, moved_axes("axis"), 1
+        "scatter_elements",
+        _scatter_elements,
+        declared(ops.scatter_elements, "axis", "reduction"),
+        Pattern.ANCHOR,
+    ),
+    Operator(
+        "scatter_rows",
+        _scatter_rows,
+        declared(ops.scatter_rows, "extents", "reduction"),
+        Pattern.ANCHOR,
+    ),
+    Operator("replace_rows", _replace_rows, declared(ops.replace_rows), Pattern.INJECTIVE),
+    # a few taps, written out, are computed within their reader; more are a sum
+    Operator(
+        "resample",
+        _resample,
+        declared(ops.resample, "axis"),
+        Pattern.INJECTIVE,
+        moved_axes("axis"),
+        1,
+    ),
+    Operator(
+        "resample_sum",
+        _resample,
+        declared(partial(ops.resample, unrolled=False), "axis"),
+        Pattern.ANCHOR,
+        moved_axes("axis"),
+        1,
     ),
     Operator(
         "cumulative",
         shaped(_cumulative, NUMBERS),
-        _declare_cumulative,
+        declared(ops.cumulative, "axis", "kind", "exclusive", "reverse"),
         Pattern.ANCHOR,
         permute=moved_axes("axis"),
     ),
-    Operator("top_k", _top_k, _declare_top_k, Pattern.ANCHOR, permute=moved_axes("axis")),
-    Operator("col2im", shaped(_col2im, NUMBERS), _declare_col2im, Pattern.ANCHOR),
+    Operator(
+        "top_k",
+        _top_k,
+        declared(ops.top_k, "k", "axis", "largest"),
+        Pattern.ANCHOR,
+        permute=moved_axes("axis"),
+    ),
+    Operator(
+        "col2im",
+        shaped(_col2im, NUMBERS),
+        declared(ops.col2im, "image", "block", "strides", "pads", "dilation"),
+        Pattern.ANCHOR,
+    ),
 )

@@ -19,6 +19,7 @@ from tilework.graph.operators.base import (
     Operator,
     Pattern,
     Shape,
+    declared,
     moved_axes,
     normal_axis,
     shaped,
@@ -74,10 +75,6 @@ def _declare_normalize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tenso
     return ops.normalize(t[0], axes, a["epsilon"], center=a["center"])
 
 
-def _declare_group_norm(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.group_norm(t[0], a["groups"], a["epsilon"])
-
-
 def _declare_local_response(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     axis = normal_axis(a["axis"], t[0].ndim)
     return ops.local_response_norm(t[0], axis, a["size"], a["alpha"], a["beta"], a["bias"])
@@ -118,7 +115,12 @@ OPERATORS = (
         Pattern.ANCHOR,
         permute=moved_axes("axes"),
     ),
-    Operator("group_norm", shaped(_group_norm, FLOATS), _declare_group_norm, Pattern.ANCHOR),
+    Operator(
+        "group_norm",
+        shaped(_group_norm, FLOATS),
+        declared(ops.group_norm, "groups", "epsilon"),
+        Pattern.ANCHOR,
+    ),
     Operator(
         "local_response_norm",
         shaped(_local_response, FLOATS),

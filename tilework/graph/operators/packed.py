@@ -20,7 +20,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework import te
-from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, ValueType, common_dtype
+from tilework.graph.operators.base import (
+    FLOATS,
+    Attrs,
+    Operator,
+    Pattern,
+    ValueType,
+    common_dtype,
+    declared,
+)
 from tilework.index.extents import known
 from tilework.ops import block_bytes, packed
 
@@ -104,22 +112,6 @@ def _infer_byte_dense(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType((q.shape[1], weights[0].shape[0]), dtype)
 
 
-def _declare_peaks(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return block_bytes.block_peaks(*t, block=a["block"])
-
-
-def _declare_bytes(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return block_bytes.block_bytes(*t)
-
-
-def _declare_scales(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return block_bytes.block_scales(*t)
-
-
-def _declare_totals(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return block_bytes.block_totals(*t, times=a["times"])
-
-
 def _declare_byte_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return packed.byte_dense(*t, bits=a["bits"], layout_free=True)
 
@@ -128,16 +120,18 @@ def _declare_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return packed.packed_dense(*t, bits=a["bits"], layout_free=free)
 
 
-def _declare_unpack(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return packed.unpack(*t, bits=a["bits"], size=a["size"])
-
-
 OPERATORS = (
     Operator("packed_dense", _infer_dense, _declare_dense, Pattern.ANCHOR),
-    Operator("block_peaks", _infer_peaks, _declare_peaks, Pattern.ANCHOR),
-    Operator("block_bytes", _infer_bytes, _declare_bytes, Pattern.OPAQUE),
-    Operator("block_scales", _infer_scales, _declare_scales, Pattern.ELEMENTWISE),
-    Operator("block_totals", _infer_totals, _declare_totals, Pattern.ANCHOR),
+    Operator(
+        "block_peaks", _infer_peaks, declared(block_bytes.block_peaks, "block"), Pattern.ANCHOR
+    ),
+    Operator("block_bytes", _infer_bytes, declared(block_bytes.block_bytes), Pattern.OPAQUE),
+    Operator(
+        "block_scales", _infer_scales, declared(block_bytes.block_scales), Pattern.ELEMENTWISE
+    ),
+    Operator(
+        "block_totals", _infer_totals, declared(block_bytes.block_totals, "times"), Pattern.ANCHOR
+    ),
     Operator("byte_dense", _infer_byte_dense, _declare_byte_dense, Pattern.ANCHOR),
-    Operator("unpack", _infer_unpack, _declare_unpack, Pattern.INJECTIVE),
+    Operator("unpack", _infer_unpack, declared(packed.unpack, "bits", "size"), Pattern.INJECTIVE),
 )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework import te
 from tilework.graph.operators.base import (
     BYTES,
     WORDS,
@@ -24,6 +23,7 @@ from tilework.graph.operators.base import (
     ValueType,
     broadcast,
     common_dtype,
+    declared,
     unmoved,
 )
 from tilework.ops import quantized
@@ -66,22 +66,6 @@ def _infer_flip(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType(x.shape, "uint8" if common_dtype([x], BYTES) == "int8" else "int8")
 
 
-def _declare_quantize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return quantized.quantize(*t)
-
-
-def _declare_dequantize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return quantized.dequantize(*t)
-
-
-def _declare_requantize(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return quantized.requantize(*t)
-
-
-def _declare_flip(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return quantized.flip_sign(*t)
-
-
 def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
     return Operator(name, infer, declare, Pattern.BROADCAST, unmoved)
 
@@ -89,12 +73,14 @@ def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
 _FLOAT = ("float32",)
 
 OPERATORS = (
-    _operator("quantize", _infer(_FLOAT, (_FLOAT, QUANTIZED), None), _declare_quantize),
-    _operator("dequantize", _infer_dequantize, _declare_dequantize),
+    _operator("quantize", _infer(_FLOAT, (_FLOAT, QUANTIZED), None), declared(quantized.quantize)),
+    _operator("dequantize", _infer_dequantize, declared(quantized.dequantize)),
     _operator(
         "requantize",
         _infer(("int32",), (("int32",), _FLOAT, QUANTIZED), None),
-        _declare_requantize,
+        declared(quantized.requantize),
     ),
-    Operator("flip_sign", _infer_flip, _declare_flip, Pattern.ELEMENTWISE, unmoved),
+    Operator(
+        "flip_sign", _infer_flip, declared(quantized.flip_sign), Pattern.ELEMENTWISE, unmoved
+    ),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilework import ops, te
-from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, Shape, shaped
+from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, Shape, declared, shaped
 from tilework.graph.operators.layouts import as_declared, channels_last
 from tilework.index.extents import known_shape
 from tilework.ops.transposed import phase_taps
@@ -85,10 +85,6 @@ def _declare_phase_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tens
     )
 
 
-def _declare_phase_weights(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.phase_weights(t[0], a["strides"], a["lead"], a["dilation"], a["groups"], a["kind"])
-
-
 OPERATORS = (
     *(
         Operator(op, shaped(_conv_transpose(rank), FLOATS), None, Pattern.OPAQUE)
@@ -99,6 +95,9 @@ OPERATORS = (
         for rank, op in enumerate(PHASED, 1)
     ),
     Operator(
-        "phase_weights", shaped(_phase_weights, FLOATS), _declare_phase_weights, Pattern.INJECTIVE
+        "phase_weights",
+        shaped(_phase_weights, FLOATS),
+        declared(ops.phase_weights, "strides", "lead", "dilation", "groups", "kind"),
+        Pattern.INJECTIVE,
     ),
 )

@@ -11,6 +11,7 @@ from tilework.graph.operators.base import (
     Operator,
     Pattern,
     Shape,
+    declared,
     moved_axes,
     moved_lists,
     normal_axis,
@@ -54,25 +55,15 @@ def _pad_self(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return _pad(shapes, attrs)
 
 
-def _declare_pad_self(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.pad_with_self(t[0], a["before"], a["after"], a["mode"])
-
-
-def _declare_transpose(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.transpose(t[0], a["perm"])
-
-
 def _declare_concat(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.concatenate(t, a["axis"])
 
 
-def _declare_pad(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.pad(t[0], a["before"], a["after"], a["value"])
-
+_AROUND = ("before", "after")
 
 OPERATORS = (
     Operator("reshape", shaped(_reshape), None, Pattern.OPAQUE),  # a view: no kernel at all
-    Operator("transpose", shaped(_transpose), _declare_transpose, Pattern.INJECTIVE),
+    Operator("transpose", shaped(_transpose), declared(ops.transpose, "perm"), Pattern.INJECTIVE),
     Operator(
         # not fused: its inputs are computed where they belong in its output (compiler/slots.py)
         "concat",
@@ -84,15 +75,15 @@ OPERATORS = (
     Operator(
         "pad",
         shaped(_pad),
-        _declare_pad,
+        declared(ops.pad, *_AROUND, "value"),
         Pattern.INJECTIVE,
-        permute=moved_lists("before", "after"),
+        permute=moved_lists(*_AROUND),
     ),
     Operator(
         "pad_self",
         shaped(_pad_self),
-        _declare_pad_self,
+        declared(ops.pad_with_self, *_AROUND, "mode"),
         Pattern.INJECTIVE,
-        permute=moved_lists("before", "after"),
+        permute=moved_lists(*_AROUND),
     ),
 )

@@ -16,6 +16,7 @@ from tilework.graph.operators.base import (
     Shape,
     ValueType,
     common_dtype,
+    declared,
     shaped,
     summed,
 )
@@ -191,43 +192,11 @@ def _declare_grouped(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return ops.grouped_conv(t[0], t[1], *window, layout_free=free, sums=sums, fill=fill)
 
 
-def _declare_max_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.max_pool(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"])
-
-
-def _declare_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.avg_pool(
-        t[0],
-        a["kernel"],
-        a["strides"],
-        a["pads"],
-        count_include_pad=a["count_include_pad"],
-        dilation=a.get("dilation"),
-        surplus=a.get("surplus"),
-    )
-
-
-def _declare_lp_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.lp_pool(t[0], a["kernel"], a["strides"], a["pads"], a["dilation"], a["p"])
-
-
-def _declare_positions(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.max_pool_positions(
-        t[0],
-        a["kernel"],
-        a["strides"],
-        a["pads"],
-        a["dilation"],
-        columns_first=a.get("columns_first", False),
-    )
-
-
 def _declare_adaptive(kind: str) -> Declare:
     return lambda a, t, free: ops.adaptive_pool(t[0], a["size"], kind)
 
 
-def _declare_global_avg_pool(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.global_avg_pool(t[0])
+_WINDOW = ("kernel", "strides", "pads", "dilation")
 
 
 def _anchor(
@@ -252,16 +221,36 @@ OPERATORS = (
     *(_products(op, _conv(spatial_rank(op)), _declare_conv) for op in CONVOLUTIONS),
     *(_products(op, _grouped_conv(spatial_rank(op)), _declare_grouped) for op in GROUPED),
     *(
-        Operator(op, shaped(_pool(spatial_rank(op)), NUMBERS), _declare_max_pool, Pattern.ANCHOR)
+        Operator(
+            op,
+            shaped(_pool(spatial_rank(op)), NUMBERS),
+            declared(ops.max_pool, *_WINDOW),
+            Pattern.ANCHOR,
+        )
         for op in MAX_POOLS
     ),
     *(
-        Operator(op, _positions(spatial_rank(op)), _declare_positions, Pattern.ANCHOR)
+        Operator(
+            op,
+            _positions(spatial_rank(op)),
+            declared(ops.max_pool_positions, *_WINDOW, "columns_first"),
+            Pattern.ANCHOR,
+        )
         for op in POSITIONS
     ),
-    *(_anchor(op, _lp_pool(spatial_rank(op)), _declare_lp_pool) for op in LP_POOLS),
+    *(
+        _anchor(op, _lp_pool(spatial_rank(op)), declared(ops.lp_pool, *_WINDOW, "p"))
+        for op in LP_POOLS
+    ),
     _anchor("adaptive_avg_pool", _adaptive, _declare_adaptive("avg")),
     _anchor("adaptive_max_pool", _adaptive, _declare_adaptive("max")),
-    *(_anchor(op, _pool(spatial_rank(op)), _declare_avg_pool) for op in AVG_POOLS),
-    _anchor("global_avg_pool", _global_pool, _declare_global_avg_pool),
+    *(
+        _anchor(
+            op,
+            _pool(spatial_rank(op)),
+            declared(ops.avg_pool, *_WINDOW, "count_include_pad", "surplus"),
+        )
+        for op in AVG_POOLS
+    ),
+    _anchor("global_avg_pool", _global_pool, declared(ops.global_avg_pool)),
 )

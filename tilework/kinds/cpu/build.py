@@ -45,16 +45,7 @@ def build(
     apart: Mapping[int, tuple[Extent, ...]] | None = None,
     helpers: Helpers | None = None,
 ) -> Kernel:
-    """Lower, generate and assemble one candidate.
-
-    Args:
-        task, sketch_id, row: the schedule.
-        apart: strides of arguments that lie inside larger arrays, in elements, by position.
-        helpers: who may assemble it later; by default it is done when this returns.
-
-    Raises:
-        ScheduleError: the row is not a valid schedule of the task.
-    """
+    """Lower, generate and assemble one candidate: `tilework.lower.protocol.Builder`."""
     from tilework.kinds.cpu.llvm.program import generate_program, region_keys
     from tilework.kinds.cpu.lowering import LOWERING
     from tilework.space import SearchSpace
@@ -119,27 +110,7 @@ def _object(
 class CpuBuilder(Builder):
     """`tilework.lower.protocol.Builder` for CPUs."""
 
-    @override
-    def build(
-        self,
-        task: SearchTask,
-        sketch_id: int,
-        row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
-    ) -> Kernel:
-        return build(task, sketch_id, row, apart)
-
-    @override
-    def begin(
-        self,
-        task: SearchTask,
-        sketch_id: int,
-        row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
-        *,
-        helpers: Helpers,
-    ) -> Kernel:
-        return build(task, sketch_id, row, apart, helpers)
+    build = staticmethod(build)
 
     @override
     def compiler(self, target: Target) -> str:

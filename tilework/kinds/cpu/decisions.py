@@ -32,7 +32,7 @@ def vector_lanes(block: Block, target: CpuTarget) -> int:
     return target.vector_bits // (8 * widest)
 
 
-def _vector_limit(block: Block, target: CpuTarget) -> int:
+def _vector_limit(block: Block) -> int:
     if not block.reduce:
         return 8
     if block.const_axes:
@@ -87,7 +87,7 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
             inner = _ragged_tiles(block, axis)
         elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
-            limit = _vector_limit(block, target)
+            limit = _vector_limit(block)
             inner = (
                 vector_tiles(axis.typical, lanes, limit)
                 if not axis.open

@@ -35,13 +35,6 @@ class CpuDevice(Device):
     def __init__(self) -> None:
         self._pool = np.empty(0, np.uint8)
 
-    def for_target(self, target: CpuTarget) -> CpuDevice:
-        """The same for all."""
-        return self
-
-    def require(self, target: CpuTarget) -> None:
-        """There is a CPU everywhere."""
-
     def name(self, target: CpuTarget) -> str:
         """The processor, as its maker writes it."""
         return processor_name()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilework.deferred import Helpers
 from tilework.errors import TargetError
 from tilework.index.extents import Extent
 from tilework.kept import key_of
@@ -42,6 +43,7 @@ def build(
     sketch_id: int,
     row: Sequence[int],
     apart: Mapping[int, tuple[Extent, ...]] | None = None,
+    helpers: Helpers | None = None,
 ) -> Kernel:
     """Lower, print and compile one candidate; see `tilework.lower.protocol.Builder`.
 
@@ -86,15 +88,7 @@ def build(
 class CudaBuilder(Builder):
     """`tilework.lower.protocol.Builder` for GPUs."""
 
-    @override
-    def build(
-        self,
-        task: SearchTask,
-        sketch_id: int,
-        row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
-    ) -> Kernel:
-        return build(task, sketch_id, row, apart)
+    build = staticmethod(build)
 
     @override
     def compiler(self, target: CudaTarget) -> str:

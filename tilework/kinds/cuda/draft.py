@@ -115,9 +115,5 @@ class CudaDraft(Draft):
         found = costs(sketch, rows)
         return np.concatenate([np.stack([c.seconds for c in some], axis=1) for some in found])
 
-    def lengths(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        """See `tilework.model.draft.Draft`."""
-        return np.zeros(len(rows))
-
 
 DRAFT = CudaDraft()

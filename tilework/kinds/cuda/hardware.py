@@ -5,7 +5,7 @@ Where no device is, the figures are those of the target's model, and it is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilework.errors import TargetError
@@ -69,11 +69,6 @@ class CudaHardware(Hardware):
                 "dram": target.device.dram_bytes_per_s * 1e-9,
             },
         }
-
-    def helpers_during(self, work: Callable[[], object]) -> str:
-        """Kernels of a GPU need no threads of the process."""
-        work()
-        return ""
 
     @override
     def in_one_line(self, figures: Mapping[str, Any]) -> str:

@@ -8,13 +8,13 @@ from tilework.kinds.cuda.mma_rules import tensor_cores
 from tilework.kinds.cuda.row_chain import MOST_HELD, ROW_LANES, RowChain, find
 from tilework.kinds.cuda.split import split_k, split_sum
 from tilework.kinds.cuda.tiling import ACROSS, DIRECT, POINTS, ROWS, STAGED_DEPTH, TILED
-from tilework.space.blocks import inline_body
 from tilework.space.levels import Levels
 from tilework.space.nests import Capability
 from tilework.space.plan import At, Root, StagePlan
 from tilework.space.ragged import ragged_block
 from tilework.space.rfactor import contiguous_axis
 from tilework.space.rules import (
+    accesses,
     by_constants,
     consumers,
     elementwise_consumer,
@@ -113,10 +113,10 @@ def inline_or_stage(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     consumer = elementwise_consumer(facts, state, op)
     if consumer is None and finished_reduction(facts, op) is not None:
         return []
-    if sum(len(_accesses(state, op, r)) for r in found) > _MOST_READS:
+    if sum(len(accesses(state, op, r)) for r in found) > _MOST_READS:
         return []
     new = inline_or_attach(state, op, found)
-    again = facts.is_expensive(op) and consumer is None and _used_again(facts, state, op, found)
+    again = facts.is_expensive(op) and consumer is None and _used_again(state, op, found)
     return [] if again and op not in new.attached else [new]
 
 
@@ -124,15 +124,10 @@ def inline_or_attach(state: State, op: Compute, readers: list[Compute]) -> State
     """The state in which a stage is computed while its tiled reader stages it, or is inlined."""
     reader = readers[0] if len(readers) == 1 else None
     if reader is not None and state.levels(reader) == TILED and not _plain_copy(op):
-        accesses = _accesses(state, op, reader)
-        if len(accesses) == 1 and increasing(accesses) and in_range(accesses[0]):
+        found = accesses(state, op, reader)
+        if len(found) == 1 and increasing(found) and in_range(found[0]):
             return state.attach(op, reader, STAGED_DEPTH)
     return state.inline(op)
-
-
-def _accesses(state: State, op: Compute, reader: Compute) -> list[Read]:
-    body = inline_body(reader, state.inlined)
-    return [r for r in reads(body) if r.tensor.op is op]
 
 
 def _plain_copy(op: Compute) -> bool:
@@ -140,9 +135,9 @@ def _plain_copy(op: Compute) -> bool:
     return isinstance(op.body, Read) and all(linear(i) is not None for i in op.body.indices)
 
 
-def _used_again(facts: AccessAnalysis, state: State, op: Compute, readers: list[Compute]) -> bool:
+def _used_again(state: State, op: Compute, readers: list[Compute]) -> bool:
     """Whether elements of a stage are read more than once."""
-    if len(readers) > 1 or len(_accesses(state, op, readers[0])) > 1:
+    if len(readers) > 1 or len(accesses(state, op, readers[0])) > 1:
         return True
     reader = readers[0]
     points = math.prod(a.typical for a in (*reader.axes, *reader.reduce_axes))

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
 from tilework.kinds.cuda.canonical import canonical
 from tilework.kinds.cuda.decisions import decisions
 from tilework.kinds.cuda.limits import valid
@@ -14,44 +9,31 @@ from tilework.kinds.cuda.rules import CAPABILITIES, CUDA_RULES, RULES_VERSION
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import TILING
 from tilework.kinds.cuda.words import words
-from tilework.space.blocks import Block
-from tilework.space.decision import Open
+from tilework.overriding import override
 from tilework.space.levels import Tiling
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
+from tilework.space.protocol import Space
 from tilework.space.state import Rules
 
 
-class CudaSpace:
+class CudaSpace(Space):
     """Rules, decisions and limits of GPUs."""
 
     version: int = RULES_VERSION
     rules: Rules = CUDA_RULES
     tiling: Tiling = TILING
+    decisions = staticmethod(decisions)
+    valid = staticmethod(valid)
+    notes = staticmethod(words)
 
     def capabilities(self, target: CudaTarget) -> tuple[Capability, ...]:
         """The same on every GPU."""
         return CAPABILITIES
 
-    def decisions(self, block: Block, target: CudaTarget) -> list[Open]:
-        """See `tilework.kinds.cuda.decisions`."""
-        return decisions(block, target)
-
-    def fits(self, block: Block, tiles: Sequence[Ints], target: CudaTarget) -> NDArray[np.bool_]:
-        """All: limits are of threads, whose number other levels decide."""
-        return np.ones(len(tiles[0]), bool)
-
-    def valid(self, nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
-        """See `tilework.kinds.cuda.limits`."""
-        return valid(nest, target)
-
+    @override
     def canonical(self, nest: BlockNest, target: CudaTarget) -> dict[str, Ints]:
-        """See `tilework.kinds.cuda.canonical`."""
         return canonical(nest)
-
-    def notes(self, nest: BlockNest) -> list[str]:
-        """See `tilework.kinds.cuda.words`."""
-        return words(nest)
 
 
 SPACE = CudaSpace()

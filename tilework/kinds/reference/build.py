@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilework.deferred import Helpers
 from tilework.index.extents import Extent
 from tilework.kinds.reference.executor import piece
 from tilework.lower.inplace import overwritable
@@ -28,6 +29,7 @@ class ReferenceBuilder(Builder):
         sketch_id: int,
         row: Sequence[int],
         apart: Mapping[int, tuple[Extent, ...]] | None = None,
+        helpers: Helpers | None = None,
     ) -> Kernel:
         sketch = SearchSpace.of(task).sketch(sketch_id)
         lowered = lowering_of(task.target).lower(sketch, row, apart)
@@ -35,15 +37,9 @@ class ReferenceBuilder(Builder):
         text = program_to_json(program).encode()
         code_hash = hashlib.sha256(text).hexdigest()
         symbol = f"program_{code_hash[:32]}"
-        return Kernel(
-            symbol,
-            ((symbol, text),),
-            code_hash,
-            kernel_args(program, lowered.packing),
-            0,
-            0,
-            overwritable=overwritable(program) - lowered.packing.keys(),
-        )
+        args = kernel_args(program, lowered.packing)
+        free = overwritable(program) - lowered.packing.keys()
+        return Kernel(symbol, ((symbol, text),), code_hash, args, 0, 0, overwritable=free)
 
     def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
         """The programs as they are: the executor calls them in the order of the steps."""

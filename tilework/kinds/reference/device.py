@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import cast
 
 from tilework.index.extents import shape_at
 from tilework.kinds.reference.clock import STEP_S, seconds
@@ -18,7 +17,7 @@ from tilework.measure.host_buffer import HostBuffer
 from tilework.measure.settings import Settings
 from tilework.overriding import override
 from tilework.runtime.arrays import check_ready
-from tilework.runtime.samples import Call, Lap, Stopwatch
+from tilework.runtime.samples import ReportedStopwatch
 from tilework.target.identity import DeviceIdentity
 
 NAME = "reference interpreter"
@@ -26,15 +25,6 @@ NAME = "reference interpreter"
 
 class ReferenceDevice(Device):
     """Runs loop programs in this process, and counts what they do."""
-
-    environment: Mapping[str, str] = {}
-
-    def for_target(self, target: ReferenceTarget) -> ReferenceDevice:
-        """The same for all."""
-        return self
-
-    def require(self, target: ReferenceTarget) -> None:
-        """There is an interpreter everywhere."""
 
     def name(self, target: ReferenceTarget) -> str:
         """The same on every machine."""
@@ -50,10 +40,6 @@ class ReferenceDevice(Device):
             run_timeout_s=60.0, min_repeat_ms=0.0, repeats=1, short_look=1, final_rounds=1,
             time_budget_ms=0.0, rotate_bytes=0,
         )  # fmt: skip
-
-    def host_cores(self, target: ReferenceTarget) -> int:
-        """All threads are one of this machine's."""
-        return 1
 
     @override
     def allocate(self, shape: Sequence[int], dtype: str) -> HostBuffer:
@@ -77,25 +63,13 @@ class ReferenceDevice(Device):
         """
         return LoadedProgram(program_from_json(dict(kernel.objects)[kernel.symbol]))
 
-    def stopwatch(self) -> AbstractContextManager[CountingStopwatch]:
+    def stopwatch(self) -> AbstractContextManager[ReportedStopwatch]:
         """Adds up what calls have counted."""
-        return nullcontext(CountingStopwatch())
+        return nullcontext(ReportedStopwatch())
 
     def calibration_s(self) -> float:
         """It never runs slower."""
         return STEP_S
-
-    def flush(self, target: ReferenceTarget) -> Callable[[], object]:
-        """There are no caches."""
-        return lambda: None
-
-
-class CountingStopwatch(Stopwatch):
-    """`tilework.runtime.samples.Stopwatch` for calls that return their seconds."""
-
-    @override
-    def time(self, call: Call, number: int) -> Lap:
-        return Lap(sum(cast(float, call()) for _ in range(number)))
 
 
 class LoadedProgram:

@@ -96,10 +96,6 @@ class ReferenceDraft(Draft):
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         return np.stack([c.seconds for c in self._counts(sketch, rows)], axis=1)
 
-    @override
-    def lengths(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        return np.zeros(len(rows))
-
     def _counts(self, sketch: Sketch, rows: Rows) -> list[Counts]:
         return [count(nest, sketch.target.num_cores) for nest in sketch.nests(rows)]
 

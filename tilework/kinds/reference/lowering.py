@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from tilework.index.extents import Extent
 from tilework.lower.interpret import LANES
-from tilework.lower.protocol import Lowered
-from tilework.lower.register_tiles.program import lower
+from tilework.lower.register_tiles.program import TileLowering
 from tilework.lower.tactics import Tactics
 from tilework.overriding import override
-from tilework.space.sketch import Sketch
 from tilework.target import Target
 
 
@@ -22,18 +17,4 @@ class ReferenceTactics(Tactics):
         return LANES
 
 
-class ReferenceLowering:
-    """The neutral lowering."""
-
-    def lower(
-        self,
-        sketch: Sketch,
-        row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
-    ) -> Lowered:
-        """See `tilework.lower.register_tiles.program`."""
-        return lower(sketch, row, apart, TACTICS)
-
-
-TACTICS = ReferenceTactics()
-LOWERING = ReferenceLowering()
+LOWERING = TileLowering(ReferenceTactics())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +12,7 @@ from tilework.space.decision import Open
 from tilework.space.levels import Level, Levels, Role, Tiling
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
+from tilework.space.protocol import Space
 from tilework.space.ragged import ragged_block
 from tilework.space.rules import (
     always_inline,
@@ -44,7 +43,7 @@ _LARGEST_TILE = 4
 _VECTORS = 2
 
 
-class ReferenceSpace:
+class ReferenceSpace(Space):
     """Tiles of a few points, vectors of one or two times `LANES` elements, parallel loops."""
 
     version: int = 1
@@ -99,12 +98,6 @@ class ReferenceSpace:
             return (step,) if last else divisors(step)
         return _sizes(axis, last)
 
-    def fits(
-        self, block: Block, tiles: Sequence[Ints], target: ReferenceTarget
-    ) -> NDArray[np.bool_]:
-        """All: there are no registers to run out of."""
-        return np.ones(len(tiles[0]), bool)
-
     def valid(self, nest: BlockNest, target: ReferenceTarget) -> NDArray[np.bool_]:
         """Whole tiles of reduce axes, no empty tiles, no more parallel loops than there are."""
         ok = nest.parallel <= len(nest.block.parallel_axes)
@@ -137,10 +130,6 @@ class ReferenceSpace:
             counts = (nest.parallel > i) & several
             parallel = np.where(counts, i + 1, parallel)
         return {"parallel": parallel}
-
-    def notes(self, nest: BlockNest) -> list[str]:
-        """Nothing that loops do not show."""
-        return []
 
 
 def _sizes(axis: Axis, vector: bool) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ def lower_elementwise(
         active = spans[block.spatial[-1]].active if block.spatial else None
         return nest(inner_loops(vars_), store, active)
 
-    served = served_by(block.spatial, tile, {}, ctx.lanes)
+    served = served_by(block.spatial, tile, {}, ctx.lanes, block.body)
     body = dispatch(block.spatial, base, tile, served, inner)
     fused = int(block_nest.parallel[0])
     parallel = tuple(outer[a] for a in block.spatial[:fused] if outer[a].extent != 1)

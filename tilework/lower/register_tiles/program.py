@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from tilework.errors import ScheduleError
@@ -10,11 +11,12 @@ from tilework.index.extents import Extent
 from tilework.lower.arguments import arguments, nests_of, weights
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Program, Region, Stmt
-from tilework.lower.protocol import Lowered
+from tilework.lower.protocol import Lowered, Lowering
 from tilework.lower.register_tiles.elementwise import lower_elementwise
 from tilework.lower.register_tiles.reduction import lower_reduction
 from tilework.lower.register_tiles.transform import lower_transform, scattered_ops
 from tilework.lower.tactics import NEUTRAL, Tactics
+from tilework.overriding import override
 from tilework.space.blocks import Block
 from tilework.space.levels import Levels, Role
 from tilework.space.nest import BlockNest
@@ -76,6 +78,22 @@ def lower(
     outputs = tuple(ctx.buffers[t.op] for t in sketch.dag.outputs)
     program = Program(inputs, outputs, tuple(ctx.temporaries), tuple(regions))
     return Lowered(program, weights(sketch, packed))
+
+
+@dataclass(frozen=True)
+class TileLowering(Lowering):
+    """Tiles in registers, vectors along the last axis, threads over the outermost loops."""
+
+    tactics: Tactics
+
+    @override
+    def lower(
+        self,
+        sketch: Sketch,
+        row: Sequence[int],
+        apart: Mapping[int, tuple[Extent, ...]] | None = None,
+    ) -> Lowered:
+        return lower(sketch, row, apart, self.tactics)
 
 
 def lowerable(levels: Levels, form: Form) -> bool:

@@ -74,7 +74,7 @@ def _register_tiles(
         found = Version.of(loops, spans, base)
         return found.wrap(_one_tile(ctx, found, regions, partial, sums), base)
 
-    served = served_by(block.spatial, sizes, spans_of(loops), ctx.lanes)
+    served = served_by(block.spatial, sizes, spans_of(loops), ctx.lanes, block.source)
     return dispatch(block.spatial, base, sizes, served, version)
 
 

@@ -32,11 +32,14 @@ from tilework.lower.common import const, loop_var
 from tilework.lower.ir import For, If, Let, Stmt, seq
 from tilework.lower.register_tiles.borders import MOST_BODIES, Span, tile_spans
 from tilework.space.bounds import conjunction
-from tilework.te.expr import Axis, Expr, binary, compare
+from tilework.te.affine import linear
+from tilework.te.expr import Axis, Expr, Read, binary, compare, walk
 
 How = Literal["switch", "halves", "points", "vectors", "masked"]
 _CHEAPER: dict[How, How] = {"switch": "halves", "vectors": "masked", "halves": "points"}
 """What takes fewer versions, in the order in which it is given up."""
+_MOST_COLLECTED = 1600
+"""Elements that all versions together may read one by one, each of which is an instruction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +131,7 @@ def served_by(
     tile: Mapping[Axis, int],
     spans: Mapping[Axis, Sequence[Span]],
     lanes: int,
+    source: Expr | None = None,
 ) -> dict[Axis, Sequence[Span] | Tail]:
     """What serves the tiles of each axis: spans, or a tail where a run decides the extent.
 
@@ -139,6 +143,7 @@ def served_by(
         tile: points of the register tile.
         spans: those of axes whose bounds are known; others are cut into tiles.
         lanes: points of a vector that may be masked; 0 where none may.
+        source: what a tile reads from, at each point.
     """
     known = {
         a: spans[a] if a in spans else tile_spans(a.extent, tile[a])
@@ -146,11 +151,21 @@ def served_by(
         if isinstance(a.extent, int)
     }
     others = math.prod(map(len, known.values()))
-    return {**known, **_tails(axes, tile, lanes, others)}
+    most = MOST_BODIES
+    if source is not None and axes:
+        collected = _collected(source, axes[-1]) * math.prod(tile[a] for a in axes)
+        most = min(most, _MOST_COLLECTED // max(collected, 1))
+    return {**known, **_tails(axes, tile, lanes, most / others)}
+
+
+def _collected(source: Expr, last: Axis) -> int:
+    """How many tensors are read where data say, at another place for each lane."""
+    reads = [n for n in walk(source) if isinstance(n, Read)]
+    return sum(any(last in walk(i) and linear(i) is None for i in r.indices) for r in reads)
 
 
 def _tails(
-    axes: Sequence[Axis], tile: Mapping[Axis, int], lanes: int, others: int
+    axes: Sequence[Axis], tile: Mapping[Axis, int], lanes: int, most: float
 ) -> dict[Axis, Tail]:
     out: dict[Axis, Tail] = {}
     for axis in axes:
@@ -164,7 +179,7 @@ def _tails(
         else:
             out[axis] = Tail(axis, size, "halves")
     by_rarity = sorted(out, key=lambda a: a.most / tile[a], reverse=True)
-    while others * math.prod(t.bodies for t in out.values()) > MOST_BODIES:
+    while math.prod(t.bodies for t in out.values()) > most:
         ways = ((how, a) for how in _CHEAPER for a in by_rarity)
         found = next((a for how, a in ways if out[a].how == how and out[a].bodies > 2), None)
         if found is None:

@@ -5,25 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import is_float
-from tilework.graph.aten.context import AtenContext, Converter, Value
+from tilework.graph.aten.context import AtenContext, Converter, Value, plain
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def _plain(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        return c.op(op, c.value(x))
-
-    return convert
-
-
 def _gelu(c: AtenContext, node: Node, x: Any, approximate: str = "none") -> Value:
     return c.op("gelu", c.value(x), approximate=approximate)
-
-
-def _hard_sigmoid(c: AtenContext, node: Node, x: Any) -> Value:
-    return c.op("hard_sigmoid", c.value(x), alpha=1.0 / 6.0, beta=0.5)
 
 
 def _leaky_relu(c: AtenContext, node: Node, x: Any, slope: float = 0.01) -> Value:
@@ -68,20 +57,16 @@ def _softplus(c: AtenContext, node: Node, x: Any, beta: Any = 1.0, threshold: An
     return c.op("where", c.op("greater", scaled, c.number(threshold, dtype)), v, y)
 
 
-def _prelu(c: AtenContext, node: Node, x: Any, slope: Any) -> Value:
-    return c.op("prelu", c.value(x), c.value(slope))
-
-
 CONVERTERS: dict[str, Converter] = {
-    "relu": _plain("relu"),
+    "relu": plain("relu"),
     "gelu": _gelu,
-    "silu": _plain("silu"),
-    "mish": _plain("mish"),
-    "hardswish": _plain("hard_swish"),
-    "hardsigmoid": _hard_sigmoid,
+    "silu": plain("silu"),
+    "mish": plain("mish"),
+    "hardswish": plain("hard_swish"),
+    "hardsigmoid": plain("hard_sigmoid", alpha=1.0 / 6.0, beta=0.5),
     "hardtanh": _hardtanh,
     "leaky_relu": _leaky_relu,
     "elu": _elu,
     "softplus": _softplus,
-    "_prelu_kernel": _prelu,
+    "_prelu_kernel": plain("prelu"),
 }

@@ -12,6 +12,7 @@ from tilework.graph.aten.context import (
     Unsupported,
     Value,
     output_dtype,
+    plain,
 )
 from tilework.graph.aten.convert.promotion import operands
 from tilework.graph.aten.dtypes import dtype_name
@@ -26,15 +27,6 @@ def _unary(op: str) -> Converter:
     def convert(c: AtenContext, node: Node, x: Any) -> Value:
         (v,) = operands(c, node, x, to_float=True)
         return c.op(op, v)
-
-    return convert
-
-
-def _kept(op: str) -> Converter:
-    """A function that keeps the element type; ``op`` has no bool."""
-
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        return c.op(op, c.value(x))
 
     return convert
 
@@ -85,32 +77,25 @@ def _log_of_more_than_one(c: AtenContext, node: Node, x: Any) -> Value:
     return c.op("where", itself, v, y)
 
 
-def _abs(c: AtenContext, node: Node, x: Any) -> Value:
-    return c.op("abs", c.value(x))
-
-
 def _add(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = operands(c, node, a, b)
-    dtype = c.dtype(x)
-    if dtype == "bool":
+    if c.dtype(x) == "bool":
         return c.op("logical_or", x, y)
-    if alpha != 1:
-        y = c.op("multiply", y, c.number(alpha, dtype))
-    return c.op("add", x, y)
+    return c.op("add", x, _times(c, y, alpha))
 
 
 def _subtract(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = operands(c, node, a, b)
-    if alpha != 1:
-        y = c.op("multiply", y, c.number(alpha, c.dtype(y)))
-    return c.op("subtract", x, y)
+    return c.op("subtract", x, _times(c, y, alpha))
 
 
 def _reversed_subtract(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
     x, y = operands(c, node, a, b)
-    if alpha != 1:
-        x = c.op("multiply", x, c.number(alpha, c.dtype(x)))
-    return c.op("subtract", y, x)
+    return c.op("subtract", y, _times(c, x, alpha))
+
+
+def _times(c: AtenContext, x: Value, factor: Any) -> Value:
+    return x if factor == 1 else c.op("multiply", x, c.number(factor, c.dtype(x)))
 
 
 def _multiply(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
@@ -234,14 +219,6 @@ def _isfinite(c: AtenContext, node: Node, x: Any) -> Value:
 _BOTH = {"positive": True, "negative": True}
 
 
-def _isinf(c: AtenContext, node: Node, x: Any) -> Value:
-    return c.op("isinf", c.value(x), **_BOTH)
-
-
-def _isnan(c: AtenContext, node: Node, x: Any) -> Value:
-    return c.op("isnan", c.value(x))
-
-
 def _to_copy(c: AtenContext, node: Node, x: Any, dtype: Any = None, **kwargs: Any) -> Value:
     device = kwargs.get("device")
     if device is not None and str(device).split(":")[0] != "cpu":
@@ -257,12 +234,9 @@ def _same(c: AtenContext, node: Node, x: Any, *args: Any, **kwargs: Any) -> Valu
     return c.value(x)
 
 
-def _full_like(c: AtenContext, node: Node, x: Any, value: Any = 0, **kwargs: Any) -> Value:
+def _full_like(c: AtenContext, node: Node, like: Any, value: Any, **kwargs: Any) -> Value:
+    """Numbers in the shape of the node's example, which follows from ``like``, or is given so."""
     return c.expand(c.number(value, output_dtype(node)), c.result_shape(node))
-
-
-def _full(c: AtenContext, node: Node, size: Any, value: Any, **kwargs: Any) -> Value:
-    return _full_like(c, node, None, value)
 
 
 def _arange(
@@ -300,6 +274,9 @@ CONVERTERS: dict[str, Converter] = {
     **{name: _binary(op) for name, op in _COMPARED.items()},
     **{f"logical_{n}": _logical(f"logical_{n}") for n in ("and", "or", "xor", "not")},
     **{f"bitwise_{n}": _bitwise(n) for n in ("and", "or", "xor", "not")},
+    **dict.fromkeys(
+        ("clone", "alias", "detach", "lift_fresh_copy", "contiguous", "dropout"), _same
+    ),
     **{n: _rounded(n) for n in ("floor", "ceil")},
     "round.default": _rounded("round"),
     "trunc": _trunc,
@@ -307,13 +284,9 @@ CONVERTERS: dict[str, Converter] = {
     "log1p": _log_of_more_than_one,
     "log2": _logarithm(2.0),
     "log10": _logarithm(10.0),
-    "abs": _abs,
-    "neg": _kept("neg"),
-    "sign": _kept("sign"),
-    "add.Tensor": _add,
-    "add.Scalar": _add,
-    "sub.Tensor": _subtract,
-    "sub.Scalar": _subtract,
+    **{name: plain(name) for name in ("abs", "neg", "sign", "isnan")},
+    **dict.fromkeys(("add.Tensor", "add.Scalar"), _add),
+    **dict.fromkeys(("sub.Tensor", "sub.Scalar"), _subtract),
     "rsub": _reversed_subtract,
     "mul": _multiply,
     "div": _divide,
@@ -327,19 +300,12 @@ CONVERTERS: dict[str, Converter] = {
     "clamp": _clamp,
     "clamp_min": lambda c, node, x, low: _clamp(c, node, x, low),
     "clamp_max": lambda c, node, x, high: _clamp(c, node, x, None, high),
-    "isnan": _isnan,
-    "isinf": _isinf,
+    "isinf": plain("isinf", **_BOTH),
     "isfinite": _isfinite,
     "_to_copy": _to_copy,
     "convert_element_type": _convert_type,
-    "clone": _same,
-    "alias": _same,
-    "detach": _same,
-    "lift_fresh_copy": _same,
-    "contiguous": _same,
-    "dropout": _same,
     "arange.start_step": _arange,
-    "full.default": _full,
+    "full.default": _full_like,
     "full_like": _full_like,
     "zeros_like": _filled(0),
     "ones_like": _filled(1),

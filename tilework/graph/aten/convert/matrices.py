@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,15 +22,20 @@ def product(c: AtenContext, x: Value, y: Value) -> Value:
     return c.op("matmul", x, y, transpose_a=False, transpose_b=False)
 
 
-def _mm(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-    return product(c, c.value(a), c.value(b))
+_Product = Callable[[AtenContext, Value, Value], Value]
 
 
-def _addmm(
-    c: AtenContext, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
-) -> Value:
-    y = product(c, c.value(a), c.value(b))
-    return _added(c, y, c.value(bias), beta, alpha)
+def _product(multiply: _Product) -> Converter:
+    return lambda c, node, a, b: multiply(c, c.value(a), c.value(b))
+
+
+def _product_and_sum(multiply: _Product) -> Converter:
+    def convert(
+        c: AtenContext, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
+    ) -> Value:
+        return _added(c, multiply(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
+
+    return convert
 
 
 def _added(c: AtenContext, y: Value, bias: Value, beta: Any, alpha: Any) -> Value:
@@ -41,10 +47,6 @@ def _added(c: AtenContext, y: Value, bias: Value, beta: Any, alpha: Any) -> Valu
     if beta != 1:
         bias = c.op("multiply", bias, c.number(beta, dtype))
     return c.op("add", y, bias)
-
-
-def _bmm(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-    return _stacked(c, c.value(a), c.value(b))
 
 
 def _stacked(c: AtenContext, x: Value, y: Value) -> Value:
@@ -80,12 +82,6 @@ def _unfolded(c: AtenContext, x: Value) -> Value | None:
     return None
 
 
-def _baddbmm(
-    c: AtenContext, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
-) -> Value:
-    return _added(c, _stacked(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
-
-
 def _vector(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     """A matrix or a vector times a vector."""
     x, y = c.value(a), c.value(b)
@@ -113,10 +109,10 @@ def linear(c: AtenContext, v: Value, weight: Any, bias: Any = None) -> Value:
 
 
 CONVERTERS: dict[str, Converter] = {
-    "mm": _mm,
-    "addmm": _addmm,
-    "bmm": _bmm,
-    "baddbmm": _baddbmm,
+    "mm": _product(product),
+    "addmm": _product_and_sum(product),
+    "bmm": _product(_stacked),
+    "baddbmm": _product_and_sum(_stacked),
     "mv": _vector,
     "dot": _vector,
     "linear": _linear,

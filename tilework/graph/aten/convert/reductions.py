@@ -87,15 +87,6 @@ def _extremum(kind: str) -> Converter:
     return convert
 
 
-def _extrema(kind: str) -> Converter:
-    def convert(
-        c: AtenContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False
-    ) -> Value:
-        return reduced(c, kind, c.value(x), dim, keepdim)
-
-    return convert
-
-
 def _position(kind: str) -> Converter:
     def convert(
         c: AtenContext, node: Node, x: Any, dim: int | None = None, keepdim: bool = False
@@ -168,20 +159,14 @@ def _cumulative(kind: str) -> Converter:
 
 
 CONVERTERS: dict[str, Converter] = {
-    "sum.default": _total("sum"),
+    **{f"{kind}.default": _total(kind) for kind in ("sum", "mean", "prod")},
     "sum.dim_IntList": _reduction("sum"),
-    "mean.default": _total("mean"),
     "mean.dim": _reduction("mean"),
-    "prod.default": _total("prod"),
     "prod.dim_int": _reduction("prod"),
-    "amax": _extrema("max"),
-    "amin": _extrema("min"),
-    "max.default": _extrema("max"),
-    "min.default": _extrema("min"),
-    "max.dim": _extremum("max"),
-    "min.dim": _extremum("min"),
-    "argmax": _position("max"),
-    "argmin": _position("min"),
+    **{f"a{kind}": _reduction(kind) for kind in ("max", "min")},
+    **{f"{kind}.default": _reduction(kind) for kind in ("max", "min")},
+    **{f"{kind}.dim": _extremum(kind) for kind in ("max", "min")},
+    **{f"arg{kind}": _position(kind) for kind in ("max", "min")},
     "any": _truth("max"),
     "all": _truth("min"),
     "var.correction": _variance,

@@ -76,15 +76,11 @@ def _repeat(c: AtenContext, node: Node, x: Any, repeats: Sequence[int]) -> Value
     return c.op("tile", v, factors=tuple(int(r) for r in repeats))
 
 
-def _pixel_shuffle(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, block: int) -> Value:
-        v = c.value(x)
-        if c.rank(v) != 4:
-            raise Unsupported(f"of {c.rank(v)} dimensions")
-        mode = "CRD"
-        return c.op(op, v, block=int(block), mode=mode, layout="NCHW")
-
-    return convert
+def _pixel_shuffle(c: AtenContext, node: Node, x: Any, block: int) -> Value:
+    v = c.value(x)
+    if c.rank(v) != 4:
+        raise Unsupported(f"of {c.rank(v)} dimensions")
+    return c.op("depth_to_space", v, block=int(block), mode="CRD", layout="NCHW")
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -102,5 +98,5 @@ CONVERTERS: dict[str, Converter] = {
     "cat": _concat,
     "stack": _stack,
     "repeat": _repeat,
-    "pixel_shuffle": _pixel_shuffle("depth_to_space"),
+    "pixel_shuffle": _pixel_shuffle,
 }  # fmt: skip

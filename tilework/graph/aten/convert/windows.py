@@ -147,16 +147,9 @@ def _adaptive(kind: str, rank: int, results: int = 1) -> Converter:
 
 CONVERTERS: dict[str, Converter] = {
     "convolution": _convolution,
-    "max_pool1d": _max_pool(1, positions=False),
-    "max_pool2d": _max_pool(2, positions=False),
-    "max_pool3d": _max_pool(3, positions=False),
-    "max_pool2d_with_indices": _max_pool(2, positions=True),
-    "max_pool3d_with_indices": _max_pool(3, positions=True),
-    "avg_pool1d": _avg_pool(1),
-    "avg_pool2d": _avg_pool(2),
-    "avg_pool3d": _avg_pool(3),
-    "_adaptive_avg_pool2d": _adaptive("avg", 2),
-    "_adaptive_avg_pool3d": _adaptive("avg", 3),
-    "adaptive_max_pool2d": _adaptive("max", 2, results=2),
-    "adaptive_max_pool3d": _adaptive("max", 3, results=2),
+    **{f"max_pool{n}d": _max_pool(n, positions=False) for n in (1, 2, 3)},
+    **{f"max_pool{n}d_with_indices": _max_pool(n, positions=True) for n in (2, 3)},
+    **{f"avg_pool{n}d": _avg_pool(n) for n in (1, 2, 3)},
+    **{f"_adaptive_avg_pool{n}d": _adaptive("avg", n) for n in (2, 3)},
+    **{f"adaptive_max_pool{n}d": _adaptive("max", n, results=2) for n in (2, 3)},
 }

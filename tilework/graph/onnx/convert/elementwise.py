@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import onnx
 
 
-def _unary(op: str) -> Converter:
-    return lambda c, node: c.op(op, c.value(node.input[0]), name=node.output[0])
+def _plain(op: str) -> Converter:
+    """An operator of as many operands as ours has."""
+    return lambda c, node: c.op(op, *map(c.value, node.input), name=node.output[0])
 
 
 def _binary(op: str) -> Converter:
@@ -111,14 +112,6 @@ def _shift(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return _binary(f"shift_{direction.lower()}")(c, node)
 
 
-def _prelu(c: OnnxContext, node: onnx.NodeProto) -> str:
-    return c.op("prelu", c.value(node.input[0]), c.value(node.input[1]), name=node.output[0])
-
-
-def _where(c: OnnxContext, node: onnx.NodeProto) -> str:
-    return c.op("where", *(c.value(i) for i in node.input), name=node.output[0])
-
-
 def _isinf(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     signs = {k: bool(a.get(f"detect_{k}", 1)) for k in ("positive", "negative")}
@@ -179,59 +172,33 @@ def element_type(number: int) -> str:
     return name
 
 
+_UNARY = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp",
+    "Floor", "Log", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan",
+)  # fmt: skip
+_BINARY = {
+    "Add": "add", "And": "logical_and", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor", "Div": "divide", "Equal": "equal", "Greater": "greater",
+    "GreaterOrEqual": "greater_equal", "Less": "less", "LessOrEqual": "less_equal",
+    "Max": "maximum", "Min": "minimum", "Mul": "multiply", "Or": "logical_or", "Sub": "subtract",
+    "Sum": "add", "Xor": "logical_xor",
+}  # fmt: skip
+
 CONVERTERS: dict[str, Converter] = {
-    "Abs": _unary("abs"),
-    "Acos": _unary("acos"),
-    "Acosh": _unary("acosh"),
-    "Add": _binary("add"),
-    "And": _binary("logical_and"),
-    "Asin": _unary("asin"),
-    "Asinh": _unary("asinh"),
-    "Atan": _unary("atan"),
-    "Atanh": _unary("atanh"),
+    **{theirs: _plain(theirs.lower()) for theirs in _UNARY},
+    **{theirs: _binary(ours) for theirs, ours in _BINARY.items()},
     "BitCast": _bit_cast,
     "BitShift": _shift,
-    "BitwiseAnd": _binary("bitwise_and"),
-    "BitwiseNot": _unary("bitwise_not"),
-    "BitwiseOr": _binary("bitwise_or"),
-    "BitwiseXor": _binary("bitwise_xor"),
+    "BitwiseNot": _plain("bitwise_not"),
     "Cast": _cast,
     "CastLike": _cast_like,
-    "Ceil": _unary("ceil"),
     "Clip": _clip,
-    "Cos": _unary("cos"),
-    "Cosh": _unary("cosh"),
-    "Div": _binary("divide"),
-    "Equal": _binary("equal"),
-    "Erf": _unary("erf"),
-    "Exp": _unary("exp"),
-    "Floor": _unary("floor"),
-    "Greater": _binary("greater"),
-    "GreaterOrEqual": _binary("greater_equal"),
     "IsInf": _isinf,
-    "IsNaN": _unary("isnan"),
-    "Less": _binary("less"),
-    "LessOrEqual": _binary("less_equal"),
-    "Log": _unary("log"),
-    "Max": _binary("maximum"),
+    "IsNaN": _plain("isnan"),
     "Mean": _mean,
-    "Min": _binary("minimum"),
     "Mod": _modulo,
-    "Mul": _binary("multiply"),
-    "Neg": _unary("neg"),
-    "Not": _unary("logical_not"),
-    "Or": _binary("logical_or"),
-    "PRelu": _prelu,
+    "Not": _plain("logical_not"),
+    "PRelu": _plain("prelu"),
     "Pow": _power,
-    "Reciprocal": _unary("reciprocal"),
-    "Round": _unary("round"),
-    "Sign": _unary("sign"),
-    "Sin": _unary("sin"),
-    "Sinh": _unary("sinh"),
-    "Sqrt": _unary("sqrt"),
-    "Sub": _binary("subtract"),
-    "Sum": _binary("add"),
-    "Tan": _unary("tan"),
-    "Where": _where,
-    "Xor": _binary("logical_xor"),
+    "Where": _plain("where"),
 }

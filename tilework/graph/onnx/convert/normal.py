@@ -16,6 +16,7 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.numbers import Numbers
 from tilework.index.extents import Extent, known, known_shape
 
@@ -64,9 +65,7 @@ def _trained_batch_norm(
     x, *stats = (c.value(i) for i in node.input[:5])
     rank = c.rank(node.input[0])
     axes = tuple(d for d in range(rank) if d != 1)
-    mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
-    centred = c.op("subtract", x, mean)
-    var = c.op("reduce_mean", c.op("multiply", centred, centred), axes=axes, keepdims=True)
+    mean, centred, var = _moments(c, x, axes)
     gamma, beta, *running = (_channels(c, s, rank) for s in stats)
     outputs: list[str | np.ndarray | Numbers | None] = [
         _scaled(c, node, centred, var, gamma, beta, epsilon)
@@ -77,6 +76,14 @@ def _trained_batch_norm(
         shape = c.b.shape(stats[0])
         outputs.append(c.op("reshape", c.op("add", kept, added), shape=shape))
     return outputs
+
+
+def _moments(c: OnnxContext, x: str, axes: tuple[int, ...]) -> tuple[str, str, str]:
+    """The mean of ``x`` over some dimensions, ``x`` without it, and the variance."""
+    mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
+    centred = c.op("subtract", x, mean)
+    var = c.op("reduce_mean", c.op("multiply", centred, centred), axes=axes, keepdims=True)
+    return mean, centred, var
 
 
 def _channels(c: OnnxContext, value: str, rank: int) -> str:
@@ -106,7 +113,7 @@ def _softmax(op: str) -> Converter:
 
 def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     a, rank = attributes(node), c.rank(node.input[0])
-    axes = _from_axis(int(a.get("axis", -1)), rank)
+    axes = tuple(range(normal(int(a.get("axis", -1)), rank), rank))
     epsilon = float(a.get("epsilon", 1e-5))
     x = c.value(node.input[0])
     y = wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=True)
@@ -115,10 +122,7 @@ def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
         y = c.op("add", y, c.value(node.input[2]), name=node.output[0])
     outputs: list[str | np.ndarray | Numbers | None] = [y]
     if len(node.output) > 1:
-        mean = c.op("reduce_mean", x, axes=axes, keepdims=True)
-        difference = c.op("subtract", x, mean)
-        square = c.op("multiply", difference, difference)
-        var = c.op("reduce_mean", square, axes=axes, keepdims=True)
+        mean, _, var = _moments(c, x, axes)
         deviation = c.op("sqrt", c.op("add", var, like(c, epsilon, var)))
         outputs += [mean, c.op("reciprocal", deviation)]
     return outputs
@@ -126,7 +130,7 @@ def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
 
 def _rms_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
     a, rank = attributes(node), c.rank(node.input[0])
-    axes = _from_axis(int(a.get("axis", -1)), rank)
+    axes = tuple(range(normal(int(a.get("axis", -1)), rank), rank))
     epsilon = float(a.get("epsilon", 1e-5))
     x = c.value(node.input[0])
     y = wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=False)
@@ -140,12 +144,6 @@ def wide(c: OnnxContext, op: str, x: str, a: dict[str, Any], **attrs: Any) -> st
         y = c.op(op, c.op("cast", x, to="float32"), **attrs)
         return c.op("cast", y, to=dtype)
     return c.op(op, x, **attrs)
-
-
-def _from_axis(axis: int, rank: int) -> tuple[int, ...]:
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
-    return tuple(range(axis % rank, rank))
 
 
 def _instance_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -197,16 +195,10 @@ def _local_response(c: OnnxContext, node: onnx.NodeProto) -> str:
     a = attributes(node)
     if c.rank(node.input[0]) < 2:
         raise Unsupported("the input has no channel dimension")
-    return c.op(
-        "local_response_norm",
-        c.value(node.input[0]),
-        name=node.output[0],
-        axis=1,
-        size=int(a["size"]),
-        alpha=float(a.get("alpha", 1e-4)),
-        beta=float(a.get("beta", 0.75)),
-        bias=float(a.get("bias", 1.0)),
-    )
+    defaults = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+    attrs = {key: float(a.get(key, value)) for key, value in defaults.items()}
+    x, size = c.value(node.input[0]), int(a["size"])
+    return c.op("local_response_norm", x, name=node.output[0], axis=1, size=size, **attrs)
 
 
 def _lp_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -214,10 +206,8 @@ def _lp_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
     axis, p = int(a.get("axis", -1)), int(a.get("p", 2))
     if p not in (1, 2):
         raise Unsupported(f"p is {p}; it must be 1 or 2")
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
     x = c.value(node.input[0])
-    norm = c.op(f"reduce_l{p}", x, axes=(axis % rank,), keepdims=True)
+    norm = c.op(f"reduce_l{p}", x, axes=(normal(axis, rank),), keepdims=True)
     zero = like(c, 0.0, norm)
     # a vector of zeros stays one
     scale = c.op("where", c.op("equal", norm, zero), zero, c.op("reciprocal", norm))

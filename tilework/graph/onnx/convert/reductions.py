@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
+from tilework.graph.onnx.convert.slices import normal
+from tilework.ops.reductions import REDUCTIONS
 
 if TYPE_CHECKING:
     import onnx
@@ -53,18 +55,11 @@ def _reduction(kind: str) -> Converter:
 
 def _position(op: str) -> Converter:
     def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        a, rank = attributes(node), c.rank(node.input[0])
-        axis = a.get("axis", 0)
-        if not -rank <= axis < rank:
-            raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
-        return c.op(
-            op,
-            c.value(node.input[0]),
-            name=node.output[0],
-            axis=axis % rank,
-            keepdims=bool(a.get("keepdims", 1)),
-            last=bool(a.get("select_last_index", 0)),
-        )
+        a = attributes(node)
+        axis = normal(a.get("axis", 0), c.rank(node.input[0]))
+        last, keepdims = bool(a.get("select_last_index", 0)), bool(a.get("keepdims", 1))
+        x, name = c.value(node.input[0]), node.output[0]
+        return c.op(op, x, name=name, axis=axis, keepdims=keepdims, last=last)
 
     return convert
 
@@ -72,14 +67,5 @@ def _position(op: str) -> Converter:
 CONVERTERS: dict[str, Converter] = {
     "ArgMax": _position("argmax"),
     "ArgMin": _position("argmin"),
-    "ReduceL1": _reduction("l1"),
-    "ReduceL2": _reduction("l2"),
-    "ReduceLogSum": _reduction("log_sum"),
-    "ReduceLogSumExp": _reduction("log_sum_exp"),
-    "ReduceMax": _reduction("max"),
-    "ReduceMean": _reduction("mean"),
-    "ReduceMin": _reduction("min"),
-    "ReduceProd": _reduction("prod"),
-    "ReduceSum": _reduction("sum"),
-    "ReduceSumSquare": _reduction("sum_square"),
+    **{f"Reduce{kind.title().replace('_', '')}": _reduction(kind) for kind in REDUCTIONS},
 }

@@ -225,18 +225,13 @@ def _size(c: OnnxContext, node: onnx.NodeProto) -> Known:
     return tensor_of([math.prod(c.shape(node.input[0]))], (), "int64")
 
 
-def _depth_to_space(c: OnnxContext, node: onnx.NodeProto) -> str:
-    return _blocks(c, node, "depth_to_space")
+def _blocks(op: str) -> Converter:
+    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
+        a = attributes(node)
+        attrs = {"block": a["blocksize"], "mode": a.get("mode", "DCR"), "layout": "NCHW"}
+        return c.op(op, c.value(node.input[0]), name=node.output[0], **attrs)
 
-
-def _space_to_depth(c: OnnxContext, node: onnx.NodeProto) -> str:
-    return _blocks(c, node, "space_to_depth")
-
-
-def _blocks(c: OnnxContext, node: onnx.NodeProto, op: str) -> str:
-    a = attributes(node)
-    attrs = {"block": a["blocksize"], "mode": a.get("mode", "DCR"), "layout": "NCHW"}
-    return c.op(op, c.value(node.input[0]), name=node.output[0], **attrs)
+    return convert
 
 
 def _col2im(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -258,12 +253,12 @@ def _col2im(c: OnnxContext, node: onnx.NodeProto) -> str:
 CONVERTERS: dict[str, Converter] = {
     "CenterCropPad": _center_crop_pad,
     "Col2Im": _col2im,
-    "DepthToSpace": _depth_to_space,
+    "DepthToSpace": _blocks("depth_to_space"),
     "Expand": _expand,
     "Pad": _pad,
     "Size": _size,
     "Slice": _slice,
-    "SpaceToDepth": _space_to_depth,
+    "SpaceToDepth": _blocks("space_to_depth"),
     "Split": _split,
     "Tile": _tile,
 }

@@ -16,6 +16,7 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.numbers import Known, shape_of
 from tilework.index.extents import Extent, known
 from tilework.index.symbols import exact_quotient, symbols_of
@@ -128,12 +129,10 @@ def _transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _concat(c: OnnxContext, node: onnx.NodeProto) -> str:
     values = [c.value(i) for i in node.input]
-    axis, rank = attributes(node)["axis"], c.rank(node.input[0])
-    if not -rank <= axis < rank:
-        raise Unsupported(f"axis {axis} does not exist: there are {rank} dimensions")
+    axis = normal(attributes(node)["axis"], c.rank(node.input[0]))
     if len(values) == 1:
         return values[0]
-    return c.op("concat", *values, name=node.output[0], axis=axis % rank)
+    return c.op("concat", *values, name=node.output[0], axis=axis)
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -99,9 +99,7 @@ def convolution(
         **({"groups": groups} if groups != 1 else {}),
         **more,
     )
-    if not bias:
-        return y
-    return c.op("add", y, _channels(c, bias, rank), name=f"{name}_biased")
+    return _biased(c, y, bias, rank, name)
 
 
 def _conv_transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -143,10 +141,7 @@ def _conv_transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
         groups=int(a.get("group", 1)),
         layout="NCHW",
     )
-    bias = optional(node, 2)
-    if not bias:
-        return y
-    return c.op("add", y, _channels(c, bias, rank), name=f"{node.output[0]}_biased")
+    return _biased(c, y, optional(node, 2), rank, node.output[0])
 
 
 def _spatial_rank(shape: Sequence[Extent]) -> int:
@@ -154,6 +149,13 @@ def _spatial_rank(shape: Sequence[Extent]) -> int:
     if not 3 <= len(shape) <= 5:
         raise Unsupported(f"only one to three spatial axes are supported, not {list(shape)}")
     return len(shape) - 2
+
+
+def _biased(c: OnnxContext, y: str, bias: str, rank: int, name: str) -> str:
+    """``y`` plus a vector of channels, if there is one, along the second dimension."""
+    if not bias:
+        return y
+    return c.op("add", y, _channels(c, bias, rank), name=f"{name}_biased")
 
 
 def _channels(c: OnnxContext, name: str, rank: int) -> str:
@@ -205,9 +207,7 @@ def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
     if p in (1, 2):
         axes = tuple(range(2, len(shape)))
         return c.op(f"reduce_l{p}", x, name=name, axes=axes, keepdims=True)
-    ones = (1,) * rank
-    attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
-    return c.op(f"lp_pool{rank}d", x, name=name, kernel=known_shape(shape[2:]), p=p, **attrs)
+    return c.op(f"lp_pool{rank}d", x, name=name, p=p, **_whole(shape))
 
 
 def _global_pool(op: str) -> Converter:
@@ -217,11 +217,16 @@ def _global_pool(op: str) -> Converter:
         x, name = c.value(node.input[0]), node.output[0]
         if op == "global_avg_pool":
             return c.op(op, x, name=name, layout="NCHW")
-        ones = (1,) * rank
-        attrs = {"strides": ones, "pads": (0,) * (2 * rank), "dilation": ones, "layout": "NCHW"}
-        return c.op(f"max_pool{rank}d", x, name=name, kernel=known_shape(shape[2:]), **attrs)
+        return c.op(f"max_pool{rank}d", x, name=name, **_whole(shape))
 
     return convert
+
+
+def _whole(shape: Sequence[Extent]) -> dict[str, Any]:
+    """A window over all positions of feature maps [N, C, ...]."""
+    ones, pads = (1,) * (len(shape) - 2), (0,) * (2 * len(shape) - 4)
+    window = {"kernel": known_shape(shape[2:]), "strides": ones, "pads": pads, "dilation": ones}
+    return {**window, "layout": "NCHW"}
 
 
 def _max_unpool(c: OnnxContext, node: onnx.NodeProto) -> str:

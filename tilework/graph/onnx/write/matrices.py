@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.graph.ir import Node
-from tilework.graph.onnx.write.writer import Write, Writer
+from tilework.graph.onnx.write.writer import Write, Writer, simple
 
 
 def _dense(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -29,12 +29,8 @@ def _matmul(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("Gemm", _widened(w, node, inputs, out), out, transA=a, transB=b)
 
 
-def _einsum(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    w.add("Einsum", inputs, out, equation=node.attrs["equation"])
-
-
 WRITERS: dict[str, Write] = {
     "dense": _dense,
     "matmul": _matmul,
-    "einsum": _einsum,
+    "einsum": simple("Einsum", "equation"),
 }

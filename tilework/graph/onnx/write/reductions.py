@@ -10,6 +10,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer
 from tilework.graph.operators.reductions import axes_of
+from tilework.ops.reductions import REDUCTIONS
 
 
 def _reduction(op: str) -> Write:
@@ -30,30 +31,19 @@ def _reduction(op: str) -> Write:
 def _position(op: str) -> Write:
     def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         a = node.attrs
-        last = int(a.get("last", False))
-        w.add(
-            op,
-            inputs,
-            out,
-            axis=a["axis"],
-            keepdims=int(a["keepdims"]),
-            select_last_index=last,
-        )
+        how = {"keepdims": int(a["keepdims"]), "select_last_index": int(a.get("last", False))}
+        w.add(op, inputs, out, axis=a["axis"], **how)
 
     return write
+
+
+def _title(kind: str) -> str:
+    """``LogSumExp`` for ``log_sum_exp``."""
+    return kind.title().replace("_", "")
 
 
 WRITERS: dict[str, Write] = {
     "argmax": _position("ArgMax"),
     "argmin": _position("ArgMin"),
-    "reduce_l1": _reduction("ReduceL1"),
-    "reduce_l2": _reduction("ReduceL2"),
-    "reduce_log_sum": _reduction("ReduceLogSum"),
-    "reduce_log_sum_exp": _reduction("ReduceLogSumExp"),
-    "reduce_max": _reduction("ReduceMax"),
-    "reduce_mean": _reduction("ReduceMean"),
-    "reduce_min": _reduction("ReduceMin"),
-    "reduce_prod": _reduction("ReduceProd"),
-    "reduce_sum": _reduction("ReduceSum"),
-    "reduce_sum_square": _reduction("ReduceSumSquare"),
+    **{f"reduce_{kind}": _reduction(f"Reduce{_title(kind)}") for kind in REDUCTIONS},
 }

@@ -20,76 +20,37 @@ def _window(a: Attrs) -> dict[str, Any]:
 
 
 def _conv(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    a = node.attrs
+    a, kernel = node.attrs, w.net.types[node.inputs[1]].shape[2:]
     if w.net.types[node.name].dtype not in FLOATS:
         raise NetworkError(f"node '{node.name}': a convolution of integers has no ONNX form")
-    w.add(
-        "Conv",
-        inputs,
-        out,
-        kernel_shape=w.net.types[node.inputs[1]].shape[2:],
-        **_window(a),
-        group=a.get("groups", 1),
-    )
-
-
-def _conv_transpose(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    a = node.attrs
-    w.add(
-        "ConvTranspose",
-        inputs,
-        out,
-        kernel_shape=w.net.types[node.inputs[1]].shape[2:],
-        **_window(a),
-        output_padding=a["output_padding"],
-        group=a.get("groups", 1),
-    )
+    more = {"output_padding": a["output_padding"]} if node.op in TRANSPOSED else {}
+    op = "ConvTranspose" if more else "Conv"
+    w.add(op, inputs, out, kernel_shape=kernel, **_window(a), **more, group=a.get("groups", 1))
 
 
 def _max_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    a = node.attrs
-    w.add(
-        "MaxPool",
-        inputs,
-        out,
-        kernel_shape=a["kernel"],
-        **_window(a),
-    )
+    w.add("MaxPool", inputs, out, kernel_shape=node.attrs["kernel"], **_window(node.attrs))
 
 
 def _lp_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     a = node.attrs
     if max(a["dilation"]) > 1:
         raise NetworkError(f"node '{node.name}': dilated Lp pooling is not in the written opset")
-    w.add(
-        "LpPool",
-        inputs,
-        out,
-        kernel_shape=a["kernel"],
-        strides=a["strides"],
-        pads=a["pads"],
-        p=a["p"],
-    )
+    how = {key: a[key] for key in ("strides", "pads", "p")}
+    w.add("LpPool", inputs, out, kernel_shape=a["kernel"], **how)
 
 
 def _avg_pool(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     a = node.attrs
     if "surplus" in a or "dilation" in a:
         raise NetworkError(f"node '{node.name}': this pooling is not in the written opset")
-    w.add(
-        "AveragePool",
-        inputs,
-        out,
-        kernel_shape=a["kernel"],
-        strides=a["strides"],
-        pads=a["pads"],
-        count_include_pad=int(a["count_include_pad"]),
-    )
+    how = {key: a[key] for key in ("strides", "pads")}
+    pads = int(a["count_include_pad"])
+    w.add("AveragePool", inputs, out, kernel_shape=a["kernel"], **how, count_include_pad=pads)
 
 
 WRITERS: dict[str, Write] = {
-    **dict.fromkeys(CONVOLUTIONS, _conv),
-    **dict.fromkeys(TRANSPOSED, _conv_transpose),
+    **dict.fromkeys((*CONVOLUTIONS, *TRANSPOSED), _conv),
     **dict.fromkeys(MAX_POOLS, _max_pool),
     **dict.fromkeys(LP_POOLS, _lp_pool),
     **dict.fromkeys(AVG_POOLS, _avg_pool),

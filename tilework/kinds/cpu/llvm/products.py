@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.llvm.integers import Integers
-from tilework.te.expr import Axis, Binary, Expr, Lookup
+from tilework.te.expr import Axis, Expr, Lookup
+from tilework.te.trees import factors
 
 
 class Products:
@@ -20,7 +19,7 @@ class Products:
         """The literal factor of a product at the current point of the loops, and the others."""
         hit = self._split.get(id(e))
         if hit is None:
-            leaves = list(_leaves(e))
+            leaves = list(factors(e))
             lookups = [x for x in leaves if isinstance(x, Lookup)]
             others = [x for x in leaves if not isinstance(x, Lookup)]
             hit = self._split[id(e)] = (e, lookups, others)
@@ -46,12 +45,3 @@ class Products:
                 bound = int(at)
             flat = flat * extent + bound
         return e.values[flat]
-
-
-def _leaves(e: Expr) -> Iterator[Expr]:
-    """Factors of a product."""
-    if isinstance(e, Binary) and e.op == "*":
-        yield from _leaves(e.a)
-        yield from _leaves(e.b)
-    else:
-        yield e

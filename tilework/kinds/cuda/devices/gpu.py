@@ -53,10 +53,6 @@ class CudaDevice(Device):
         """What kernels and copies are given to."""
         return Stream(self.driver)
 
-    def for_target(self, target: CudaTarget) -> CudaDevice:
-        """It is of one target."""
-        return self
-
     @override
     def require(self, target: CudaTarget) -> None:
         if target.missing_on_host():
@@ -83,10 +79,6 @@ class CudaDevice(Device):
             run_timeout_s=30.0, min_repeat_ms=2.0, repeats=10, time_budget_ms=60.0,
             rotate_bytes=2 * self._target.device.l2_bytes, build_factor=2,
         )  # fmt: skip
-
-    def host_cores(self, target: CudaTarget) -> int:
-        """The one that waits for the device."""
-        return 1
 
     @override
     def allocate(self, shape: Sequence[int], dtype: str) -> CudaBuffer:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -17,30 +17,24 @@ from tilework.kinds.cuda.simulate import jitter, latency_s
 from tilework.kinds.cuda.source import nvrtc
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel
+from tilework.measure.device import Device
 from tilework.measure.settings import Settings
-from tilework.overriding import override
-from tilework.runtime.samples import Call, Lap, Stopwatch
+from tilework.runtime.samples import ReportedStopwatch
 from tilework.target.identity import DeviceIdentity
 
 _SAMPLES = 3
 _CALIBRATION_S = 1e-4
 
 
-class SimulatedDevice:
+class SimulatedDevice(Device):
     """`tilework.measure.device.Device` without a device.
 
     Args:
         target: which one is simulated.
     """
 
-    environment: Mapping[str, str] = {}
-
     def __init__(self, target: CudaTarget) -> None:
         self._target = target
-
-    def for_target(self, target: CudaTarget) -> SimulatedDevice:
-        """It is of one target."""
-        return self
 
     def require(self, target: CudaTarget) -> None:
         """Code is compiled as for a device."""
@@ -60,10 +54,6 @@ class SimulatedDevice:
             min_repeat_ms=0.0, repeats=_SAMPLES, short_look=_SAMPLES, final_rounds=_SAMPLES,
             time_budget_ms=1e3, rotate_bytes=0, verify=False, build_factor=2,
         )  # fmt: skip
-
-    def host_cores(self, target: CudaTarget) -> int:
-        """The runner has next to nothing to do, but it is a process."""
-        return 1
 
     def allocate(self, shape: Sequence[int], dtype: str) -> NoBuffer:
         """See `NoBuffer`."""
@@ -86,17 +76,13 @@ class SimulatedDevice:
             raise DeviceError(f"kernel {kernel.symbol} cannot be simulated: {e}") from e
         return Simulated(seconds, kernel.code_hash)
 
-    def stopwatch(self) -> AbstractContextManager[SimulatedStopwatch]:
+    def stopwatch(self) -> AbstractContextManager[ReportedStopwatch]:
         """Adds up what calls say."""
-        return nullcontext(SimulatedStopwatch())
+        return nullcontext(ReportedStopwatch())
 
     def calibration_s(self) -> float:
         """It never runs slower."""
         return _CALIBRATION_S
-
-    def flush(self, target: CudaTarget) -> Callable[[], object]:
-        """There is nothing to flush."""
-        return lambda: None
 
 
 @dataclass(frozen=True)
@@ -143,11 +129,3 @@ class Simulated:
         """A function that returns seconds: the same ones, call by call, in every process."""
         numbers = itertools.count()
         return lambda: self._seconds * jitter(self._hash, next(numbers))
-
-
-class SimulatedStopwatch(Stopwatch):
-    """`tilework.runtime.samples.Stopwatch` for calls that return their seconds."""
-
-    @override
-    def time(self, call: Call, number: int) -> Lap:
-        return Lap(sum(cast(float, call()) for _ in range(number)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from tilework.index.extents import known
-from tilework.kinds.cuda.lower.flat import chosen, named, place
+from tilework.kinds.cuda.lower.flat import chosen, guarded, named, place
 from tilework.kinds.cuda.lower.terms import add, reduction, start
 from tilework.lower.common import (
     ZERO,
@@ -30,7 +30,6 @@ from tilework.lower.common import (
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, Combine, For, If, Let, Load, Region, Stmt, seq
-from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, binary, compare
 
@@ -107,8 +106,7 @@ class Groups:
             conds.append(compare("==", self.lane, const(0)))
         if not self.whole:
             conds.append(compare("<", self._raw, const(self.total)))
-        cond = conjunction(conds)
-        return store if cond is None else If(cond, store)
+        return guarded(conds, store)
 
     def region(self, name: str, body: Stmt) -> Region:
         """The region in which all groups run ``body``."""

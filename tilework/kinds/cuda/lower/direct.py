@@ -12,7 +12,7 @@ Where tiles overhang an axis, the points outside read the last one inside and ar
 
 from __future__ import annotations
 
-from tilework.kinds.cuda.lower.flat import Flat, chosen, clamped, guards, sizes
+from tilework.kinds.cuda.lower.flat import Flat, chosen, clamped, guarded, guards, sizes
 from tilework.kinds.cuda.lower.terms import (
     add,
     reduce_index,
@@ -32,8 +32,7 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
-from tilework.lower.ir import If, Load, Region, Stmt, seq
-from tilework.space.bounds import conjunction
+from tilework.lower.ir import Load, Region, Stmt, seq
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 
@@ -58,9 +57,7 @@ def lower_direct(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     value = bind(node.source, safe | reduce_index(terms), plain_read(ctx))
     steps = reduce_loops(block_nest, terms, _each(points, add(acc, where, node, value)))
     store = store_result(ctx, block, at, Load(acc.dtype, acc, where))
-    cond = conjunction(guards(at, covered))
-    if cond is not None:
-        store = If(cond, store)
+    store = guarded(guards(at, covered), store)
     begin = _each(points, start(acc, where, node))
     return flat.region(block.result.name, flat.inside(seq(begin, steps, _each(points, store))))
 

@@ -16,6 +16,7 @@ from tilework.index.extents import known_shape
 from tilework.index.strides import row_major
 from tilework.lower.common import ZERO, const, loop_var, var_or_zero, weighted_sum
 from tilework.lower.ir import If, Let, Region, Stmt
+from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, binary, compare
 
@@ -121,6 +122,12 @@ def guards(at: Mapping[Axis, Expr], covered: Mapping[Axis, int]) -> list[Expr]:
         covered: points of each axis's tiles.
     """
     return [compare("<", at[a], const(a.points)) for a, n in covered.items() if n > a.points]
+
+
+def guarded(conditions: Sequence[Expr], body: Stmt) -> Stmt:
+    """``body`` where all of some conditions hold."""
+    cond = conjunction(conditions)
+    return body if cond is None else If(cond, body)
 
 
 def clamped(at: Mapping[Axis, Expr], covered: Mapping[Axis, int]) -> dict[Axis, Expr]:

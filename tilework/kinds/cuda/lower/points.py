@@ -6,11 +6,10 @@ vectors at each turn.
 
 from __future__ import annotations
 
-from tilework.kinds.cuda.lower.flat import Flat, chosen, clamped, guards
+from tilework.kinds.cuda.lower.flat import Flat, chosen, clamped, guarded, guards
 from tilework.lower.common import bind, loop_var, nest, plain_read, var_or_zero, weighted_sum
 from tilework.lower.context import LoweringContext
-from tilework.lower.ir import If, Region, Stmt, Store
-from tilework.space.bounds import conjunction
+from tilework.lower.ir import Region, Store
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr
 
@@ -30,9 +29,6 @@ def lower_points(ctx: LoweringContext, block_nest: BlockNest) -> Region:
         covered[last] = count[last] * size
         lanes = [(lane, size, "vector")]
     value = bind(block.body, clamped(at, covered), plain_read(ctx))
-    store: Stmt = Store(ctx.buffers[block.result], tuple(at[a] for a in block.spatial), value)
-    cond = conjunction(guards(at, covered))
-    if cond is not None:
-        store = If(cond, store)
-    body = flat.inside(nest(lanes, store))
+    store = Store(ctx.buffers[block.result], tuple(at[a] for a in block.spatial), value)
+    body = flat.inside(nest(lanes, guarded(guards(at, covered), store)))
     return flat.region(block.result.name, nest([(flat.turn, flat.turn.points, "unroll")], body))

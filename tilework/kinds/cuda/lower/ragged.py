@@ -8,7 +8,7 @@ whole lines. `tilework.lower.ragged` names the integers that are read to find po
 from __future__ import annotations
 
 from tilework.kinds.cuda.expansion import expansion
-from tilework.kinds.cuda.lower.flat import clamped, guards
+from tilework.kinds.cuda.lower.flat import clamped, guarded, guards
 from tilework.kinds.cuda.lower.terms import add, start
 from tilework.lower.common import (
     ZERO,
@@ -24,9 +24,8 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
-from tilework.lower.ir import For, If, Load, Region, Stmt, seq
+from tilework.lower.ir import For, Load, Region, Stmt, seq
 from tilework.lower.ragged import Names, let
-from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Reduce, binary
 
@@ -84,12 +83,8 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     others = tuple(a for a in block.reduce if a not in block.ragged.ends)
     sums = let(found.early, lambda e: bind(e, base, read), steps((*ragged, *others), {}))
     store = store_result(ctx, block, at, Load(acc.dtype, acc, where))
-    cond = conjunction(guards(at, rows))
-    if cond is not None:
-        store = If(cond, store)
+    store = guarded(guards(at, rows), store)
     body = seq(each(start(acc, where, node)), sums, each(store))
     covered = {a: cut[a][0] * cut[a][1] * cut[a][2] for a in block.spatial}
-    whole = conjunction(guards(base, {a: covered[a] for a in block.spatial}))
-    if whole is not None:
-        body = If(whole, body)
+    body = guarded(guards(base, covered), body)
     return Region(block.result.name, tuple(grid.values()), body, tuple(thread.values()))

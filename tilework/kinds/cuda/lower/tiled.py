@@ -30,7 +30,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilework.kinds.cuda.geometry import least_blocks, registers_asked
-from tilework.kinds.cuda.lower.flat import Names, chosen, guards, named, place
+from tilework.kinds.cuda.lower.flat import Names, chosen, guarded, guards, named, place
 from tilework.kinds.cuda.lower.inner import Inner, Point
 from tilework.kinds.cuda.lower.staged import Staged
 from tilework.kinds.cuda.lower.terms import reduction, start
@@ -40,7 +40,6 @@ from tilework.lower.common import ZERO, const, load, loop_var, nest, var_or_zero
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Barrier, Commit, If, Let, Region, Stmt, Wait, seq
-from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, Read, binary, compare
 
@@ -163,5 +162,4 @@ class _Tiled:
         at = {a: binary("+", self.tile.first(a), self.tile.local(a, held)) for a in axes}
         done = load(self.acc, held.where(axes))
         store = store_result(self.ctx, self.block, at, done)
-        inside = conjunction(guards(at, self.tile.covered()))
-        return held.each(store if inside is None else If(inside, store))
+        return held.each(guarded(guards(at, self.tile.covered()), store))

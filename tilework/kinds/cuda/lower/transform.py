@@ -6,12 +6,11 @@ neighbouring channels. What a tile has beyond the last row of the result is not 
 
 from __future__ import annotations
 
-from tilework.kinds.cuda.lower.flat import Flat, chosen, guards, sizes
+from tilework.kinds.cuda.lower.flat import Flat, chosen, guarded, guards, sizes
 from tilework.lower.common import weighted_sum
 from tilework.lower.context import LoweringContext
-from tilework.lower.ir import If, Region, Stmt
+from tilework.lower.ir import Region, Stmt
 from tilework.lower.transform import TransformTile
-from tilework.space.bounds import conjunction
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr
 
@@ -28,8 +27,7 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     covered = {a: count[a] * tile[a] for a in block.spatial}
 
     def within(point: dict[Axis, Expr], store: Stmt) -> Stmt:
-        cond = conjunction(guards(point, covered))
-        return store if cond is None else If(cond, store)
+        return guarded(guards(point, covered), store)
 
     code = TransformTile(ctx, block_nest, transform, base, tile, transform.data, within).code()
     return flat.region(block.result.name, flat.inside(code))

@@ -79,7 +79,7 @@ def print_region(region: ir.Region, same: frozenset[ir.Buffer]) -> Entry:
     for b in used:
         if b.scope in ("register", "thread"):
             lines.add(f"{_held(b)} {names.buffer(b)}[{max(b.reach, 1)}];")
-    _variables(region, texts, names, lines)
+    _variables(region, names, lines)
     Statements(names, texts, lines).write(region.body)
     tables = "".join(_table(name, names) for name in names.tables)
     bounds = f"{region.block_size}, {region.least_blocks}".removesuffix(", 0")
@@ -125,7 +125,7 @@ def _shared(used: list[ir.Buffer], names: Names, lines: Lines) -> int:
     return offset
 
 
-def _variables(region: ir.Region, texts: Expressions, names: Names, lines: Lines) -> None:
+def _variables(region: ir.Region, names: Names, lines: Lines) -> None:
     """The thread's number, and its place in the loops over blocks and threads."""
     lines.add(f"const int {THREAD} = (int)threadIdx.x;")
     # so that quotients need no care for negative numbers

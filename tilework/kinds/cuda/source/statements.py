@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.source.expressions import Expressions
@@ -13,6 +12,7 @@ from tilework.kinds.cuda.source.names import Names
 from tilework.kinds.cuda.source.threads import print_combine, print_copy, print_intrinsic
 from tilework.kinds.cuda.source.vectors import LANES, VectorStore, is_uniform
 from tilework.lower import ir
+from tilework.lower.text import bare
 from tilework.te.expr import Axis, Expr, Lookup, children, walk
 
 _FEWEST_TERMS = 2
@@ -69,7 +69,7 @@ class Statements:
         self.lines.add(self.texts.store(s.buffer, s.indices, value))
 
     def _if(self, s: ir.If) -> None:
-        self.lines.add(f"if ({_bare(self.texts.text(s.cond))}) {{")
+        self.lines.add(f"if ({bare(self.texts.text(s.cond))}) {{")
         self._inside(s.then)
         if s.orelse is not None:
             self.lines.add("} else {")
@@ -84,7 +84,7 @@ class Statements:
             self.names.known[s.var] = value
         else:
             name = self.names.fresh(s.var.name)
-            self.lines.add(f"const int {name} = {_bare(value)};")
+            self.lines.add(f"const int {name} = {bare(value)};")
             self.names.known[s.var] = name
         self.write(s.body)
 
@@ -144,7 +144,7 @@ class Statements:
         self.names.known[s.var] = 0
         where = " && ".join(self.texts.text(c) for c in conditions)
         del self.names.known[s.var]
-        self.lines.add(f"if ({_bare(where)}) {{" if where else "{")
+        self.lines.add(f"if ({bare(where)}) {{" if where else "{")
         with self.lines.deeper():
             VectorStore(body, s.var, self.texts, self.lines).write()
         self.lines.add("}")
@@ -193,15 +193,3 @@ def _is_looked_up(var: Axis, body: ir.Stmt) -> bool:
         e for s in ir.walk_stmts(body) for root in ir.expressions(s) for e in walk(root, seen=seen)
     )
     return any(mentions(i, var) for e in nodes if isinstance(e, Lookup) for i in e.indices)
-
-
-def _bare(text: str) -> str:
-    """Without parentheses that enclose all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for here, following in pairwise(text):
-        depth += (here == "(") - (here == ")")
-        if depth == 0 and following:
-            return text
-    return text[1:-1]
