@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from tilework.target.host import HOST_PLATFORM, processor_maker
 
 _CACHE_DIR = Path("/sys/devices/system/cpu/cpu0/cache")
 _BFLOAT16 = "avx512bf16"
+_MOST_L3_BYTES = 16 << 20  # of a thread: virtual machines tell the whole cache of their hosts
 _CORE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _CORE_OPERATIONS = 2 * 64 * 6.5e9  # twice two multiply-adds of 16 float32, at the highest clocks
 _NARROW = 4  # values of 8 bits
@@ -40,7 +42,8 @@ class CpuTarget(Target):
         features: what the CPU has, by LLVM's names.
         vector_bits: widest vector register the code generator uses.
         num_vector_registers: architectural vector registers of that width.
-        l1_bytes, l2_bytes, l3_bytes: data cache sizes; of this machine when the CPU is the host's.
+        l1_bytes, l2_bytes, l3_bytes: data cache sizes; of this machine when the CPU is the host's,
+            of L3 what it may count on.
 
     Raises:
         TargetError: the text does not name a target that Tilework supports.
@@ -91,7 +94,7 @@ class CpuTarget(Target):
         l1, l2, l3 = cache_sizes() if native else (32 << 10, 1 << 20, 16 << 20)
         put(self, "l1_bytes", l1)
         put(self, "l2_bytes", l2)
-        put(self, "l3_bytes", l3)
+        put(self, "l3_bytes", min(l3, _MOST_L3_BYTES * (os.cpu_count() or 1)))
         put(self, "text", self._text(self.num_cores))
 
     def lanes(self) -> int:
