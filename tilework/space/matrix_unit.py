@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.index.form import Form
+from tilework.index.strides import row_major
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots, MatrixUnit, Scaled
 from tilework.space.dots import BytesOfWord
@@ -99,12 +100,8 @@ def _of_scaled_sums(
 
 def _in_a_row(index: Form[Axis], axes: tuple[Axis, ...]) -> bool:
     """Whether an index runs through all points of axes in order."""
-    step = 1
-    for axis in reversed(axes):
-        if index.step(axis) != step:
-            return False
-        step *= axis.points
-    return True
+    strides = row_major([a.points for a in axes])
+    return all(index.step(a) == n for a, n in zip(axes, strides, strict=True))
 
 
 def _groups_of_block(scaled: Scaled, dots: Dots) -> int:
