@@ -12,9 +12,10 @@ FORMS = {
     "int4/32 zeros": (32, True, 0),
     "int4/32 level 4": (32, False, 4),
     "int4/32 zeros level 4": (32, True, 4),
+    "int4/128 level 4": (128, False, 4),
 }
-"""Numbers in a block, whether blocks have zero points, and ``accuracy_level``: at 4 ONNX Runtime
-rounds the data to 8 bits."""
+"""Numbers in a block, whether blocks have zero points, and ``accuracy_level``: at 4 data are
+rounded to 8 bits."""
 _WIDE, _WIDER, _LAYERS = 2048, 5632, 16
 
 

@@ -81,8 +81,8 @@ def test_products_are_those_of_onnx_runtime(bits, block, zeros, rows, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_levels_of_accuracy_are_all_computed_in_float32(rows, tmp_path):
-    for level in range(5):
+def test_levels_of_accuracy_below_4_are_computed_in_float32(rows, tmp_path):
+    for level in range(4):
         p = Problem(rows, 128, 32, level=level)
         assert_close(run(network(p.model(), tmp_path), p.arrays()["x"]), p.expected(), p)
 

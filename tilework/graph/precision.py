@@ -13,7 +13,8 @@ Float32 remain
 - what a softmax reads: differences of its inputs become factors of its outputs,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
   channels, or two computed operands,
-- what enters a product with block-sparse weights, and these weights.
+- what enters a product with block-sparse weights, and these weights,
+- what becomes bytes for a product, and what these bytes are worth.
 
 Accuracy: rounding changes an element by at most 2^-8 of itself, usually less than half of that,
 and independently of others. Outputs of ImageNet networks differ from float32 by 2e-3 to 2e-2 of
@@ -42,6 +43,7 @@ __all__ = ["PRECISIONS", "Precision", "require_precision", "rounds_factors", "st
 
 NARROW: dict[str, str] = {"bf16": "bfloat16", "f16": "float16"}
 """Element types of the precisions that store narrow values."""
+_ROUNDED = ("block_peaks", "block_bytes", "block_scales", "block_totals", "byte_dense")
 _TF32_CHANNELS = 4
 """Elements that one copy to a tensor core's memory takes."""
 
@@ -114,6 +116,8 @@ def _kept(net: Network) -> set[str]:
             kept.update(node.inputs[:2])
         elif node.op in SPARSE:
             kept.add(node.inputs[0])
+        elif node.op in _ROUNDED:
+            kept.update(node.inputs)
     for node in reversed(net.nodes):
         if node.op == "reshape" and node.name in kept:
             kept.update(node.inputs)

@@ -11,11 +11,16 @@ The last block may reach beyond K. Where no zero points are given, all are the m
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilework import te
 from tilework.index.extents import known
 from tilework.ops.storage import computed
 
 WORD_BITS = 32
+_BYTE = 8
+_BYTES = WORD_BITS // _BYTE
 
 
 def packed_dense(
@@ -54,6 +59,76 @@ def packed_dense(
     if layout_free:
         attrs["layout_free"] = tuple(w.name for w in weights)
     return te.compute((m, n), element, name="T_packed_dense", attrs=attrs)
+
+
+def byte_dense(
+    data: te.Tensor,
+    data_scales: te.Tensor,
+    totals: te.Tensor,
+    q: te.Tensor,
+    scales: te.Tensor,
+    zeros: te.Tensor | None = None,
+    *,
+    bits: int,
+    layout_free: bool = False,
+) -> te.Tensor:
+    """`packed_dense` of data that are bytes with a scale for each block -> [M, N].
+
+    A block's whole numbers are multiplied and summed in int32, and scaled once. That a weight
+    counts from its zero point adds ``zero * total`` to the sum, once a block: declared as an equal
+    part of it with every term.
+
+    Args:
+        data: int8 [blocks, M, elements of a block].
+        data_scales: of each block, float32 [M, blocks].
+        totals: minus the scaled sum of each block of the data, float32 [M, blocks]; where no zero
+            points are given, times the middle of the weights' range.
+        q: words, int32 [N, blocks, words]; the bytes of four neighbours stand in a word, those of
+            4 bits beside the next four: see `byte_order`.
+        scales, zeros, bits: as of `packed_dense`.
+        layout_free: the weights are constants, whose layout the schedule may change.
+    """
+    (blocks, m, size), (n, _, words) = data.shape, q.shape
+    parts = _BYTE // bits
+    extents = ((blocks, "g"), (words, "k"), (parts, "h"), (_BYTES, "e"))
+    axes = [te.reduce_axis(extent, name) for extent, name in extents]
+    g, k, h, e = axes
+
+    def element(i: te.Expr, j: te.Expr) -> te.Expr:
+        x = te.cast("int32", data[g, i, (k * parts + h) * _BYTES + e])
+        shifted = te.shift_right(q[j, g, k], te.cast("int32", e * _BYTE + h * bits))
+        w = te.cast("uint8", te.bitwise_and(shifted, te.const((1 << bits) - 1, "int32")))
+        more: te.Expr = totals[i, g]
+        if zeros is not None:
+            more = more * te.cast("float32", zeros[j, g])
+        product = te.cast("float32", te.cast("int32", w) * x) * data_scales[i, g]
+        equal = te.const(1 / known(size))
+        return te.sum((product + more * equal) * computed(scales[j, g]), axis=axes)
+
+    weights = (q, scales) if zeros is None else (q, scales, zeros)
+    attrs: dict[str, object] = {"inner_sum": (k.name, h.name, e.name)}
+    if layout_free:
+        attrs["layout_free"] = tuple(w.name for w in weights)
+    return te.compute((m, n), element, name="T_byte_dense", attrs=attrs)
+
+
+def byte_order(q: NDArray[np.int32], bits: int) -> NDArray[np.int32]:
+    """Words in the order of `byte_dense`: element ``t`` in byte ``t % 4``, lower bits first."""
+    if bits == _BYTE:
+        return q
+    words = q.view(np.uint32)
+    # 76543210 -> 73625140, number by number
+    for distance, mask in ((8, 0x0000FF00), (4, 0x00F000F0)):
+        words = _exchanged(words, np.uint32(distance), np.uint32(mask))
+    return words.view(np.int32)
+
+
+def _exchanged(
+    words: NDArray[np.uint32], distance: np.uint32, mask: np.uint32
+) -> NDArray[np.uint32]:
+    """Bits of ``mask`` in the place of those ``distance`` above, and the other way round."""
+    moved = (words ^ (words >> distance)) & mask
+    return words ^ moved ^ (moved << distance)
 
 
 def unpack(

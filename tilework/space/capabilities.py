@@ -59,6 +59,14 @@ class Apart:
 
 
 @dataclass(frozen=True, eq=False)
+class Whole:
+    """``float32(sum of terms) * scale + more``: a sum of whole numbers, and what it stands for."""
+
+    scale: Expr
+    more: Expr
+
+
+@dataclass(frozen=True, eq=False)
 class Scaled:
     """``sum of factor * (sum over axes of terms)``.
 
@@ -69,12 +77,14 @@ class Scaled:
         terms: what is summed inside.
         factor: what a finished inner sum is multiplied by.
         apart: the inner sum in two, where its terms are differences; else None.
+        whole: what an inner sum of integers stands for; None of floats.
     """
 
     axes: tuple[Axis, ...]
     terms: Expr
     factor: Expr
     apart: Apart | None = None
+    whole: Whole | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,18 @@ extent of k becomes, by an instruction of two terms::
     for k2 in k / 2:  acc[f] += a[2*k2] * w[2*k2, f] + a[2*k2 + 1] * w[2*k2 + 1, f]
 
 where the two elements of ``a`` are neighbours in memory, and so are those of ``w`` once it is
-packed. One instruction does it for a whole vector of f.
+packed. One instruction does it for a whole vector of f. Elements of ``w`` may also be the bytes of
+one word, or bits in each: ``uint8(word >> (8*k + s) & 15)``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tilework.dtypes import is_float
+from tilework.index.extents import Extent
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
 from tilework.space.instructions import Instruction
@@ -23,6 +25,9 @@ from tilework.space.nests import Capability
 from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.tensor import Placeholder
+
+BYTE = 8
+"""Its bits."""
 
 
 def dot_products(instructions: Iterable[Instruction]) -> Capability:
@@ -43,16 +48,18 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
     body = block.body
     if not isinstance(body, x.Reduce) or body.kind != "sum" or not block.levels.reuse:
         return None
-    factors = instruction.factors(body.source)
-    if factors is None:
+    scaled = block.scaled
+    factors = instruction.factors(body.source if scaled is None else scaled.terms)
+    if factors is None or not block.spatial:
         return None
     free = block.op.attrs.get("layout_free", ())
     for data, weight in (factors, factors[::-1]):
-        if not isinstance(weight, x.Read) or weight.tensor.name not in free:
+        word = BytesOfWord.of(weight)
+        read, stored = _element(data), weight if word is None else word.word
+        if read is None or not isinstance(stored, x.Read) or stored.tensor.name not in free:
             continue
-        axes = x.linear_axes(weight) or []
-        read = _element(data)
-        if not isinstance(weight.tensor.op, Placeholder) or read is None or not block.spatial:
+        axes = x.linear_axes(stored) or []
+        if not isinstance(stored.tensor.op, Placeholder):
             continue
         last = block.spatial[-1]
         moves = any(n is last for i in read.indices for n in x.walk(i))
@@ -61,12 +68,42 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
             continue
         for axis, step in form.coefficients.items():
             elsewhere = sum(n is axis for n in x.walk(data)) > 1
-            whole = axis in axes and weight.tensor.shape[axes.index(axis)] == axis.extent
+            if word is None:
+                whole = axis in axes and stored.tensor.shape[axes.index(axis)] == axis.extent
+            else:
+                whole = axis not in axes and word.step(axis) == BYTE
             groups = axis.kind == "reduce" and not axis.open
             groups = groups and axis.points % instruction.terms == 0
             if groups and step == 1 and whole:
                 return None if elsewhere else axis
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class BytesOfWord:
+    """``uint8(word >> shift & mask)``, or int8: bits of the byte of a word that a shift says."""
+
+    word: x.Expr
+    shift: x.Expr
+    mask: int
+
+    @staticmethod
+    def of(e: x.Expr) -> BytesOfWord | None:
+        """The form of an expression, if it is this one."""
+        bits = e.a if isinstance(e, x.Cast) and e.dtype in ("uint8", "int8") else None
+        if not (isinstance(bits, x.Binary) and bits.op == "&" and isinstance(bits.b, x.Const)):
+            return None
+        moved, mask = bits.a, bits.b.value
+        shifts = isinstance(moved, x.Binary) and moved.op == ">>" and moved.dtype == "int32"
+        if not shifts or not isinstance(mask, int) or not 0 < mask < 1 << BYTE:
+            return None
+        assert isinstance(moved, x.Binary)
+        return BytesOfWord(moved.a, moved.b, mask)
+
+    def step(self, axis: x.Axis) -> Extent:
+        """Bits from a point of an axis to the next one; 0 where shifts are no such form."""
+        form = linear(self.shift)
+        return 0 if form is None else form.step(axis)
 
 
 def _element(e: x.Expr) -> x.Read | None:

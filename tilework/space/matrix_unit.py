@@ -8,11 +8,13 @@ The sums of such a tile stay in the unit, 16 rows of 16 columns a block, while t
 Operands are read as they lie for an instruction on groups (`tilework.space.dots`): neighbours of k
 in the data are a row of the unit's left operand, and packed weights, groups of every column one
 behind the other, are a row of its right one. So one packing serves tiles of both kinds, and a row
-of decisions says by the size of its tile who computes it.
+of decisions says by the size of its tile who computes it. Weights of fewer bits are unpacked for
+a tile, a block at a time, and the unit's sums of a block are scaled (`tilework.space.scaled`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,8 +22,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.form import Form
+from tilework.index.strides import row_major
 from tilework.space.blocks import Block
-from tilework.space.capabilities import MatrixUnit
+from tilework.space.capabilities import Dots, MatrixUnit, Scaled
+from tilework.space.dots import BytesOfWord
 from tilework.space.instructions import Instruction
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
@@ -49,6 +54,8 @@ def _with_unit(instructions: tuple[Instruction, ...], registers: int, block: Blo
     dots, body = block.dots, block.body
     if dots is None or block.bounds or not isinstance(body, Reduce):
         return block
+    if block.scaled is not None:
+        return _of_scaled_sums(instructions, registers, block, block.scaled)
     one, *others, last = dots.instruction, *block.spatial
     factors = one.factors(body.source)
     found = next((i for i in instructions if _types(i) == _types(one)), None)
@@ -63,6 +70,42 @@ def _with_unit(instructions: tuple[Instruction, ...], registers: int, block: Blo
         return block
     rows = frozenset(a for a in others if _moves(left, a) and not _moves(right, a))
     return replace(block, matrix=MatrixUnit(found, rows, registers))
+
+
+def _of_scaled_sums(
+    instructions: tuple[Instruction, ...], registers: int, block: Block, scaled: Scaled
+) -> Block:
+    """The same where weights are bits of words, which a nest unpacks for a whole tile."""
+    dots, (*others, last) = block.dots, block.spatial
+    assert dots is not None
+    factors = dots.instruction.factors(scaled.terms)
+    if factors is None or last.open or scaled.whole is None:
+        return block
+    weight, data = factors
+    if BytesOfWord.of(weight) is None:
+        weight, data = data, weight
+    types = data.dtype, weight.dtype, dots.instruction.result
+    found = next((i for i in instructions if _types(i) == types), None)
+    words = BytesOfWord.of(weight)
+    if found is None or words is None or not isinstance(data, Read) or not _moves(weight, last):
+        return block
+    index = linear(data.indices[-1])
+    if index is None or not _in_a_row(index, scaled.axes) or _moves(data, last):
+        return block
+    if not _enough(found, _groups_of_block(scaled, dots), dots.count):
+        return block
+    rows = frozenset(a for a in others if _moves(data, a) and not _moves(weight, a))
+    return replace(block, matrix=MatrixUnit(found, rows, registers))
+
+
+def _in_a_row(index: Form[Axis], axes: tuple[Axis, ...]) -> bool:
+    """Whether an index runs through all points of axes in order."""
+    strides = row_major([a.points for a in axes])
+    return all(index.step(a) == n for a, n in zip(axes, strides, strict=True))
+
+
+def _groups_of_block(scaled: Scaled, dots: Dots) -> int:
+    return math.prod(a.points for a in scaled.axes) // dots.count
 
 
 def _types(i: Instruction) -> tuple[str, str, str]:
@@ -113,8 +156,11 @@ def _enough(instruction: Instruction, groups: int, count: int) -> bool:
 
 def groups_of(nest: BlockNest) -> Ints:
     """`groups_at_once` of every row of a block with a matrix unit."""
-    dots, unit = nest.block.dots, nest.block.matrix
+    dots, unit, scaled = nest.block.dots, nest.block.matrix, nest.block.scaled
     assert dots is not None and unit is not None
+    if scaled is not None:
+        groups = _groups_of_block(scaled, dots)
+        return np.full(nest.count, groups_at_once(unit.instruction, groups, dots.count))
     groups = np.maximum(nest.tiles[dots.axis][-1] // dots.count, 1)
     found, which = np.unique(groups, return_inverse=True)
     one = unit.instruction
@@ -122,5 +168,12 @@ def groups_of(nest: BlockNest) -> Ints:
 
 
 def worthwhile(nest: BlockNest) -> NDArray[np.bool_]:
-    """Which rows give an instruction of the matrix unit enough terms."""
-    return np.asarray(groups_of(nest) >= _LEAST_GROUPS)
+    """Which rows give an instruction of the matrix unit enough terms.
+
+    Scaled sums are those of all blocks at once.
+    """
+    enough = groups_of(nest) >= _LEAST_GROUPS
+    if nest.block.scaled is not None:
+        for axis in nest.block.reduce:
+            enough = enough & (nest.tiles[axis][-1] == axis.points)
+    return np.asarray(enough)

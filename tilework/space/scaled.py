@@ -5,14 +5,18 @@
 registers; what is subtracted is so once a block where a register tile has few rows, else from each
 weight, which all rows share. An operator declares it by its attribute ``inner_sum``, the names of
 the axes inside: the sum is another one once numbers are rounded.
+
+Terms may be whole numbers, whose sums are exact: ``float32(x * w) * a[g] + b[g] / n`` with n terms
+in a block. Then ``float32(sum over k of x * w) * a[g] + b[g]`` is scaled.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tilework.space.blocks import Block
-from tilework.space.capabilities import Apart, Scaled
+from tilework.space.capabilities import Apart, Scaled, Whole
 from tilework.te import expr as x
 
 INNER_SUM = "inner_sum"
@@ -23,7 +27,7 @@ def scaled_sums(block: Block) -> Block:
     """Sets what the block's sum is where its body has that form."""
     body, names = block.body, block.op.attrs.get(INNER_SUM, ())
     inner = tuple(a for a in block.reduce if a.name in names)
-    if not inner or inner == block.reduce or not block.levels.reuse or block.dots is not None:
+    if not inner or inner == block.reduce or not block.levels.reuse:
         return block
     if not isinstance(body, x.Reduce) or body.kind != "sum" or block.ragged or not block.spatial:
         return block
@@ -32,8 +36,31 @@ def scaled_sums(block: Block) -> Block:
         return block
     if any(a.open for a in block.reduce):
         return block
-    scaled = Scaled(inner, source.a, source.b, _apart(source.a, inner, block.spatial[-1]))
+    found = _whole(source.a, inner)
+    if found is not None:
+        scaled = Scaled(inner, found[0], source.b, whole=found[1])
+    else:
+        scaled = Scaled(inner, source.a, source.b, _apart(source.a, inner, block.spatial[-1]))
     return replace(block, scaled=scaled)
+
+
+def _whole(e: x.Expr, inner: tuple[x.Axis, ...]) -> tuple[x.Expr, Whole] | None:
+    """``float32(terms) * scale + more / n`` as its integer terms and the rest."""
+    if not (isinstance(e, x.Binary) and e.op == "+"):
+        return None
+    product, part = e.a, e.b
+    if not all(isinstance(p, x.Binary) and p.op == "*" for p in (product, part)):
+        return None
+    assert isinstance(product, x.Binary) and isinstance(part, x.Binary)
+    cast, equal = product.a, part.b
+    whole = isinstance(cast, x.Cast) and cast.a.dtype == "int32" and cast.dtype == "float32"
+    if not whole or not isinstance(equal, x.Const):
+        return None
+    assert isinstance(cast, x.Cast)
+    exact = equal.value == 1 / math.prod(a.points for a in inner)
+    if not exact or _reads(product.b, inner) or _reads(part.a, inner):
+        return None
+    return cast.a, Whole(product.b, part.a)
 
 
 def _apart(e: x.Expr, inner: tuple[x.Axis, ...], last: x.Axis) -> Apart | None:

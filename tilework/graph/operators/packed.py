@@ -5,7 +5,14 @@
     unpack(q, scales, ...; bits, size)      the matrix [N, size] itself, of the type of the scales
 
 A file's packed weights become ``unpack``; the pass `multiply_packed` makes ``packed_dense`` of
-products that read it.
+products that read it. Where ``unpack`` has the attribute ``data="int8"``, products may round their
+data to bytes (`tilework.ops.block_bytes`), with a scale for each block:
+
+    block_peaks(x; block)                   x[M, K] -> float32 [M, K / block]
+    block_bytes(x, peaks)                   -> int8 [K / block, M, block]
+    block_scales(peaks)                     -> float32 [M, K / block]
+    block_totals(bytes, scales; times)      -> float32 [M, K / block]
+    byte_dense(bytes, scales, totals, q, scales, ...; bits, dtype)    -> [M, N]
 """
 
 from __future__ import annotations
@@ -22,7 +29,8 @@ from tilework.graph.operators.base import (
     common_dtype,
     declared,
 )
-from tilework.ops import packed
+from tilework.index.extents import known
+from tilework.ops import block_bytes, packed
 
 BITS = (4, 8)
 """Sizes of elements."""
@@ -59,11 +67,71 @@ def _infer_unpack(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType((types[0].shape[0], attrs["size"]), types[1].dtype)
 
 
+def _infer_peaks(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    (x,), block = types, attrs["block"]
+    common_dtype([x], FLOATS)
+    if len(x.shape) != 2 or block < 1 or x.shape[1] % block != 0:
+        raise ValueError(f"data of shape {list(x.shape)} have no blocks of {block}")
+    return ValueType((x.shape[0], x.shape[1] // block), "float32")
+
+
+def _infer_bytes(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    x, peaks = types
+    common_dtype([x], FLOATS)
+    if len(x.shape) != 2 or len(peaks.shape) != 2 or x.shape[0] != peaks.shape[0]:
+        raise ValueError(f"peaks {list(peaks.shape)} do not fit data {list(x.shape)}")
+    size, blocks = known(x.shape[1]), known(peaks.shape[1])
+    if size % blocks != 0:
+        raise ValueError(f"data of shape {list(x.shape)} have no {blocks} blocks")
+    return ValueType((blocks, x.shape[0], size // blocks), "int8")
+
+
+def _infer_scales(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    (peaks,) = types
+    return ValueType(peaks.shape, common_dtype([peaks], ("float32",)))
+
+
+def _infer_totals(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    q, scales = types
+    common_dtype([q], ("int8",))
+    if len(q.shape) != 3 or scales.shape != q.shape[1::-1]:
+        raise ValueError(f"{list(scales.shape)} does not fit blocks {list(q.shape)}")
+    return ValueType(scales.shape, common_dtype([scales], ("float32",)))
+
+
+def _infer_byte_dense(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    q, scales, totals, *weights = types
+    size, dtype = _checked(weights, attrs), attrs["dtype"]
+    common_dtype([q], ("int8",))
+    common_dtype([scales, totals], ("float32",))
+    blocks = weights[0].shape[1]
+    if len(q.shape) != 3 or q.shape[0] != blocks or blocks * q.shape[2] != size:
+        raise ValueError(f"data of shape {list(q.shape)} do not fit rows of {size} numbers")
+    if any(t.shape != q.shape[1::-1] for t in (scales, totals)) or dtype not in FLOATS:
+        raise ValueError(f"scales {list(scales.shape)} do not fit blocks {list(q.shape)}")
+    return ValueType((q.shape[1], weights[0].shape[0]), dtype)
+
+
+def _declare_byte_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return packed.byte_dense(*t, bits=a["bits"], layout_free=True)
+
+
 def _declare_dense(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
     return packed.packed_dense(*t, bits=a["bits"], layout_free=free)
 
 
 OPERATORS = (
     Operator("packed_dense", _infer_dense, _declare_dense, Pattern.ANCHOR),
+    Operator(
+        "block_peaks", _infer_peaks, declared(block_bytes.block_peaks, "block"), Pattern.ANCHOR
+    ),
+    Operator("block_bytes", _infer_bytes, declared(block_bytes.block_bytes), Pattern.OPAQUE),
+    Operator(
+        "block_scales", _infer_scales, declared(block_bytes.block_scales), Pattern.ELEMENTWISE
+    ),
+    Operator(
+        "block_totals", _infer_totals, declared(block_bytes.block_totals, "times"), Pattern.ANCHOR
+    ),
+    Operator("byte_dense", _infer_byte_dense, _declare_byte_dense, Pattern.ANCHOR),
     Operator("unpack", _infer_unpack, declared(packed.unpack, "bits", "size"), Pattern.INJECTIVE),
 )

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.passes._built import Built
-from tilework.ops.packed import WORD_BITS
+from tilework.index.extents import known
+from tilework.ops.packed import WORD_BITS, byte_order
 
 
 def multiply_packed(net: Network) -> Network:
     """Products read packed weights instead of a matrix that they are unpacked to.
 
     rewrite:
-        dense(x, unpack(q, scales, ..))             ->  packed_dense(x, q, scales, ..)
+        dense(x, unpack(q, scales, ..))              ->  packed_dense(x, q, scales, ..)
         matmul(x, transpose(unpack(q, scales, ..)))  ->  packed_dense(x, q, scales, ..)
 
-    Data are filled up with zeros where the last block is. What no product reads along its blocks
+    Data are filled up with zeros where the last block is. Where weights let them be rounded to
+    bytes, they are, and the product is ``byte_dense``. What no product reads along its blocks
     stays, and is unpacked when the network is compiled.
     """
     if not any(n.op == "unpack" for n in net.nodes):
         return net
     built = Built()
+    ordered: dict[str, str] = {}
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         found = _packed(b, built, node, inputs) if node.op in ("dense", "matmul") else None
@@ -32,9 +35,25 @@ def multiply_packed(net: Network) -> Network:
         after = blocks * words * (WORD_BITS // bits) - found.attrs["size"]
         if after:
             x = b.op("pad", x, before=(0, 0), after=(0, after), value=0.0)
-        return b.op("packed_dense", x, *found.inputs, name=node.name, bits=bits)
+        if found.attrs.get("data") != "int8":
+            return b.op("packed_dense", x, *found.inputs, name=node.name, bits=bits)
+        q, *others = found.inputs
+        if q not in ordered:
+            ordered[q] = b.constant(byte_order(b.constants[q], bits), f"{q}_bytes")
+        return _of_bytes(b, node.name, x, (ordered[q], *others), bits)
 
     return rewrite(net, rule)
+
+
+def _of_bytes(b: Builder, name: str, x: str, weights: tuple[str, ...], bits: int) -> str:
+    """A product of data that are rounded to bytes; those of one value are found once."""
+    words = b.shape(weights[0])[-1]
+    peaks = b.op("block_peaks", x, block=known(words) * (WORD_BITS // bits))
+    data, scales = b.op("block_bytes", x, peaks), b.op("block_scales", peaks)
+    middle = 1 if len(weights) > 2 else 1 << (bits - 1)
+    totals = b.op("block_totals", data, scales, times=-float(middle))
+    dtype = b.types[x].dtype
+    return b.op("byte_dense", data, scales, totals, *weights, name=name, bits=bits, dtype=dtype)
 
 
 def _packed(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> Node | None:

@@ -19,6 +19,7 @@ INSTRUCTIONS = (
     Instruction("vpmaddwd", "int16", "int16", "int32", 2, needs="sse2", cost=2.0),
     Instruction("vpmaddwd_bytes", "uint8", "int8", "int32", 2, needs="sse2", cost=2.5),
     Instruction("tdpbusd", "uint8", "int8", "int32", 64, 16, 16, needs="amx-int8", cost=16.0),
+    Instruction("tdpbsud", "int8", "uint8", "int32", 64, 16, 16, needs="amx-int8", cost=16.0),
     Instruction(
         "tdpbf16ps", "bfloat16", "bfloat16", "float32", 32, 16, 16, needs="amx-bf16", cost=16.0
     ),

@@ -41,7 +41,7 @@ class CpuSpace(Space):
         dots = dot_products(i for i in instructions if i.rows == 1)
         units = (i for i in instructions if i.rows > 1)
         unit = matrix_unit(units, _OF_VECTORS * target.num_vector_registers // 4)
-        return (ragged_block, constant_transform, dots, scaled_sums, borders, unit)
+        return (ragged_block, constant_transform, scaled_sums, dots, borders, unit)
 
 
 SPACE = CpuSpace()

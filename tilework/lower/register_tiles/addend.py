@@ -58,9 +58,9 @@ class Addend:
         left, right = zip(*factors, strict=True)
         return Dot.of(dots.instruction, before, left, right)
 
-    def term(self, point: Point, index: Point) -> Expr:
-        """The next term alone; arguments as of `added`."""
-        return self._term(point, index, 0)
+    def term(self, point: Point, index: Point, number: int = 0) -> Expr:
+        """The next term alone, of a group the one of that number; else as `added`."""
+        return self._term(point, index, number)
 
     def combined(self, a: Expr, b: Expr) -> Expr:
         """Two sums, or a sum and a term, as one."""

@@ -29,7 +29,7 @@ from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.partial import PartialSums
 from tilework.lower.register_tiles.register_tile import RegisterTile
 from tilework.space.blocks import Block
-from tilework.space.matrix_unit import groups_at_once, in_unit
+from tilework.space.matrix_unit import groups_of, in_unit
 from tilework.te.expr import Axis, Const, Expr, binary, reads
 
 
@@ -45,8 +45,8 @@ def unit_sums(ctx: LoweringContext, loops: Loops, partial: PartialSums | None) -
     if not in_unit(block, [np.array([n]) for n in tile])[0]:
         return None
     if partial is not None:
-        return partial.buffer
-    if block.epilogue is None:
+        return partial.buffer if block.scaled is None else None
+    if block.epilogue is None and block.scaled is None:
         return ctx.buffers[block.op]
     return ctx.temporary(f"{block.op.name}.sums", tile, block.op.dtype, "thread")
 
@@ -60,11 +60,11 @@ def _in_order(ctx: LoweringContext, block: Block) -> bool:
 
 def matrix_tile(tile: RegisterTile, sums: Buffer) -> Stmt:
     """One visit of the tile; for ``sums`` see `unit_sums`."""
-    return _MatrixTile.of(tile, sums).code()
+    return MatrixTile.of(tile, sums).code()
 
 
 @dataclass(frozen=True, eq=False)
-class _MatrixTile:
+class MatrixTile:
     """A register tile in a matrix unit.
 
     Attributes:
@@ -80,25 +80,25 @@ class _MatrixTile:
     groups: int
 
     @staticmethod
-    def of(tile: RegisterTile, sums: Buffer) -> _MatrixTile:
+    def of(tile: RegisterTile, sums: Buffer) -> MatrixTile:
+        """A tile whose sums go to ``sums``."""
         loops, block = tile.version.loops, tile.version.loops.block
         dots, unit = loops.dots, block.matrix
         assert dots is not None and unit is not None
         rows = tuple(a for a in block.spatial[:-1] if loops.points(a) > 1)
-        groups = known(loops.tile[dots.axis][-1]) // dots.count
-        return _MatrixTile(tile, rows, sums, groups_at_once(unit.instruction, groups, dots.count))
+        return MatrixTile(tile, rows, sums, int(groups_of(loops.nest)[0]))
 
     def code(self) -> Stmt:
         """Sums begin, take the terms of a visit, and are stored behind their epilogue or kept."""
-        return seq(self.tile.claim(), self._begin(), self._steps(), self._kept(), self._finish())
+        return seq(self.tile.claim(), self._begin(), self._steps(), self.kept(), self.finish())
 
     def _begin(self) -> Stmt:
         tile, partial = self.tile, self.tile.partial
         neutral = Const(tile.acc.dtype, tile.version.loops.neutral)
-        clear = self._done("clear", lambda point, _: tile.set(point, neutral))
+        clear = self.done("clear", lambda point, _: tile.set(point, neutral))
         if partial is None or partial.first is None:
             return clear
-        before = self._done("load", lambda at, _: tile.set(at, load(self.sums, self._place(at))))
+        before = self.done("load", lambda at, _: tile.set(at, load(self.sums, self.place(at))))
         return If(partial.first, clear, before)
 
     def _steps(self) -> Stmt:
@@ -118,22 +118,24 @@ class _MatrixTile:
             return tile.set(point, tile.addend.added(tile.sum(point), point, at))
 
         around = [(v, v.extent, "serial") for v in vars_.values()]
-        return nest(around, self._done("multiply", added))
+        return nest(around, self.done("multiply", added))
 
-    def _kept(self) -> Stmt:
+    def kept(self) -> Stmt:
+        """The unit's sums go to memory."""
         tile, sums = self.tile, self.sums
-        return self._done("store", lambda at, _: Store(sums, self._place(at), tile.sum(at)))
+        return self.done("store", lambda at, _: Store(sums, self.place(at), tile.sum(at)))
 
-    def _finish(self) -> Stmt | None:
+    def finish(self) -> Stmt | None:
+        """Finished sums are stored behind their epilogue."""
         tile, partial = self.tile, self.tile.partial
         block = tile.version.loops.block
-        if partial is None and block.epilogue is None:
+        if self.sums is tile.ctx.buffers[block.result]:
             return None
         if partial is not None and partial.written != "last":
             return None
-        rows, column = self._points()
-        point = self._point(rows, column)
-        done = load(self.sums, self._place(point))
+        rows, column = self.points()
+        point = self.point(rows, column)
+        done = load(self.sums, self.place(point))
         store = store_result(tile.ctx, block, tile.version.at(point), done)
         each: list[LoopSpec] = [(v, v.extent, "serial") for v in rows]
         body = nest([*each, (column, column.extent, "vector")], store)
@@ -142,37 +144,38 @@ class _MatrixTile:
         assert partial.last is not None
         return If(partial.last, body)
 
-    def _done(self, action: Action, make: Callable[[Point, Expr], Stmt]) -> Matrix:
+    def done(self, action: Action, make: Callable[[Point, Expr], Stmt]) -> Matrix:
         """What the unit does to all points."""
         unit = self.tile.version.loops.block.matrix
         assert unit is not None
-        rows, column = self._points()
+        rows, column = self.points()
         group = loop_var("group", self.groups)
-        body = make(self._point(rows, column), var_or_zero(group))
+        body = make(self.point(rows, column), var_or_zero(group))
         around = [group] if action == "multiply" else []
         each: list[LoopSpec] = [(v, v.extent, "unroll") for v in (*around, *rows)]
         body = nest([*each, (column, column.extent, "vector")], body)
         return Matrix(action, unit.instruction, rows, column, group, body)
 
-    def _points(self) -> tuple[tuple[Axis, ...], Axis]:
+    def points(self) -> tuple[tuple[Axis, ...], Axis]:
         """Variables over rows and columns of the tile."""
         version = self.tile.version
         last = version.loops.block.spatial[-1]
         rows = tuple(loop_var(f"{a.name}.t", version.size(a)) for a in self.rows)
         return rows, loop_var(f"{last.name}.t", version.size(last))
 
-    def _point(self, rows: tuple[Axis, ...], column: Axis) -> Point:
+    def point(self, rows: tuple[Axis, ...], column: Axis) -> Point:
+        """A point of the tile, given `points`."""
         *others, last = self.tile.version.loops.block.spatial
         at = dict.fromkeys(others, ZERO) | dict(
             zip(self.rows, map(var_or_zero, rows), strict=True)
         )
         return {**at, last: var_or_zero(column)}
 
-    def _place(self, point: Point) -> tuple[Expr, ...]:
+    def place(self, point: Point) -> tuple[Expr, ...]:
         """Where a point's sum is in memory."""
-        partial, version = self.tile.partial, self.tile.version
+        tile, partial, version = self.tile, self.tile.partial, self.tile.version
         if partial is not None:
             return partial.indices(version.at(point), version.inner(point))
         block = version.loops.block
-        at = version.at(point) if block.epilogue is None else point
+        at = version.at(point) if self.sums is tile.ctx.buffers[block.result] else point
         return tuple(at[a] for a in block.spatial)

@@ -32,6 +32,7 @@ from tilework.lower.register_tiles.matrix_tile import matrix_tile, unit_sums
 from tilework.lower.register_tiles.partial import PartialSums, write_late
 from tilework.lower.register_tiles.ragged_tile import ragged_tile
 from tilework.lower.register_tiles.register_tile import RegisterTile
+from tilework.lower.register_tiles.scaled_matrix import scaled_matrix_tile
 from tilework.lower.register_tiles.scaled_tile import scaled_tile
 from tilework.lower.register_tiles.steps import spans_of
 from tilework.lower.register_tiles.tails import dispatch, served_by
@@ -93,6 +94,8 @@ def _one_tile(
     if not block.ragged:
         addend = Addend(ctx, version, by_op, reduction, source)
         tile = RegisterTile.of(ctx, version, addend, partial)
+        if block.scaled is not None and sums is not None:
+            return scaled_matrix_tile(tile, block.scaled, sums)
         if block.scaled is not None:
             return scaled_tile(tile, block.scaled)
         return tile.code() if sums is None else matrix_tile(tile, sums)

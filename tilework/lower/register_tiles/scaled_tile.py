@@ -8,7 +8,8 @@ After, with three kinds of sums in registers::
       acc[S3] += (inner[S3] - less * total[rows]) * factor
 
 There is no ``total`` where nothing is subtracted, or where a tile has fewer vectors in a row than
-rows: then that many subtractions from ``w`` are the smaller number.
+rows: then that many subtractions from ``w`` are the smaller number. Inner sums of integers are
+converted when a block is done: ``acc[S3] += (float32(inner[S3]) * scale + more) * factor``.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from tilework.lower.register_tiles.steps import reduce_steps
 from tilework.space.bounds import without
 from tilework.space.capabilities import Scaled
 from tilework.te.expr import Const, Expr, binary
+from tilework.te.functions import cast
 
 
 def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
     """All terms of a tile, the inner sums scaled on the way, and the finished sums stored."""
-    version, block, dtype = tile.version, tile.version.loops.block, tile.acc.dtype
+    version, block, dtype = tile.version, tile.version.loops.block, scaled.terms.dtype
     *rows, last = block.spatial
 
     def addend(e: Expr) -> Addend:
@@ -46,7 +48,7 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
     apart = scaled.apart if math.prod(shape) < vectors else None
     terms = addend(scaled.terms if apart is None else apart.terms)
     inner = replace(tile, acc=sums, addend=terms, partial=None)
-    factor = addend(scaled.factor)
+    factor, whole = addend(scaled.factor), scaled.whole
     total = tile.ctx.temporary(f"{block.op.name}.total", [*shape, 1], dtype, "register")
 
     def of_row(point: Point) -> tuple[Expr, ...]:
@@ -74,6 +76,9 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
 
         def finish(point: Point) -> Stmt:
             value: Expr = inner.sum(point)
+            if whole is not None:
+                scale, more = (addend(e).term(point, first) for e in (whole.scale, whole.more))
+                value = binary("+", binary("*", cast("float32", value), scale), more)
             if apart is not None:
                 less = addend(apart.less).term(point, first)
                 value = binary("-", value, binary("*", less, load(total, of_row(point))))

@@ -21,6 +21,7 @@ def unpacked(
     zeros: NDArray[Any] | None,
     bits: int,
     size: int,
+    as_bytes: bool = False,
 ) -> Value:
     """The matrix [N, ``size``] of packed numbers.
 
@@ -31,13 +32,15 @@ def unpacked(
         zeros: zero points [N, blocks]; None for the middle of the range.
         bits: of an element, 4 or 8.
         size: elements of a row.
+        as_bytes: whether products may round their data to bytes.
     """
     words = np.ascontiguousarray(q).view("<i4").astype(np.int32, copy=False)
     parts = [constant(c, words), constant(c, scales)]
     if zeros is not None and (zeros != 1 << (bits - 1)).any():
         parts.append(constant(c, zeros))
     first, *others = parts
-    return first.op("unpack", *others, bits=bits, size=size)
+    rounded = {"data": "int8"} if as_bytes else {}
+    return first.op("unpack", *others, bits=bits, size=size, **rounded)
 
 
 def packed_matrix(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,11 +18,18 @@ from tilework.kinds.cpu.llvm.math_size import math_operations
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjuncts, serial_taps, without
+from tilework.space.capabilities import Scaled
+from tilework.space.dots import BYTE
 from tilework.te import expr as x
 from tilework.te.expr import walk as nodes_of
 from tilework.te.flops import mean_terms
 
 Floats = NDArray[np.float64]
+
+_FINISH_WHOLE = 3.0
+"""Operations on a finished sum of integers: a conversion and two multiply-adds."""
+_UNPACK_BYTES = 1.5
+"""Operations on a vector of bytes of fewer bits: a mask, and for every other one a shift."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +134,9 @@ def block_facts(block: Block) -> BlockFacts:
     if block.dots is not None:
         update *= block.dots.instruction.cost
     operand = 0.0
-    if block.scaled is not None:  # a multiply-add; the scale is a factor of few sums
+    if block.scaled is not None and block.scaled.whole is not None:
+        update, operand = _of_whole_sums(block, block.scaled)
+    elif block.scaled is not None:  # a multiply-add; the scale is a factor of few sums
         update, operand = 1.0, _unpacking(block.scaled.terms)
     if not block.reduce:
         math_ops += _math(block.source)
@@ -152,6 +162,20 @@ def _unpacking(e: x.Expr) -> float:
     found = [n for n in nodes_of(e) if isinstance(n, x.Binary)]
     zeros = [n for n in found if n.op == "-" and not isinstance(n.b, x.Const)]
     return float(len(zeros) + sum(n.op in (">>", "&") for n in found))
+
+
+def _of_whole_sums(block: Block, scaled: Scaled) -> tuple[float, float]:
+    """What a step of inner sums of integers takes, its part of finishing them included.
+
+    An operand of several bytes is unpacked by a shift, of which the first needs none, and a mask.
+    """
+    steps, cost = float(math.prod(a.typical for a in scaled.axes)), 2.0
+    if block.dots is not None:
+        steps, cost = steps / block.dots.count, block.dots.instruction.cost
+    bits = [n for n in nodes_of(scaled.terms) if isinstance(n, x.Binary) and n.op == "&"]
+    part = isinstance(bits[0].b, x.Const) and bits[0].b.value != 2**BYTE - 1 if bits else False
+    finish = _FINISH_WHOLE + (scaled.whole is not None and _ops(scaled.whole.more))
+    return cost + finish / steps, _UNPACK_BYTES * part
 
 
 def _density(e: x.Expr) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,10 @@ _LINE_CYCLES = 0.28
 """What reading a line of an operand adds to the products beside it."""
 _KEPT_CYCLES = 4.0
 """Of a vector of sums that goes to memory and comes back."""
+_UNPACKED_CYCLES = 1.7
+"""Of a vector of bytes that comes from words of fewer bits and goes to memory."""
+_SCALED_CYCLES = 2.2
+"""Of a vector of sums of a block that goes to memory, is scaled and added."""
 _SHAPING_CYCLES = 160.0
 """Where a register tile follows one of another shape."""
 
@@ -36,7 +42,16 @@ def unit_cycles(nest: BlockNest, pixels: Floats, vectors: Floats, machine: Machi
     busy = outer * vectors * each
     lines = pixels + vectors * groups
     least = np.maximum(lines / machine.load_ports, _LATENCY)
-    return np.asarray(np.maximum(busy + _LINE_CYCLES * lines, least) / groups)
+    steps = np.asarray(np.maximum(busy + _LINE_CYCLES * lines, least) / groups)
+    return steps if nest.block.scaled is None else steps + _scaled_cycles(nest, pixels, vectors)
+
+
+def _scaled_cycles(nest: BlockNest, pixels: Floats, vectors: Floats) -> Floats:
+    """Cycles per group for a tile's part of scaled sums: what is unpacked, stored and scaled."""
+    scaled, dots = nest.block.scaled, nest.block.dots
+    assert scaled is not None and dots is not None
+    groups = math.prod(a.typical for a in scaled.axes) / dots.count
+    return np.asarray(_UNPACKED_CYCLES * vectors + _SCALED_CYCLES * pixels * vectors / groups)
 
 
 def kept_cycles(work: Floats, visits: Floats) -> Floats:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.index.extents import Extent, known
+from tilework.index.form import constant
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.instructions import INSTRUCTIONS
@@ -17,7 +18,8 @@ from tilework.kinds.cpu.llvm.load_store import LoadKey, LoadStore
 from tilework.kinds.cpu.llvm.masks import masked_load
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, literal, vector_type
 from tilework.lower.ir import Dot, Load
-from tilework.te.expr import Const, Expr, IfThenElse
+from tilework.space.dots import BYTE, BytesOfWord
+from tilework.te.expr import Cast, Const, Expr, IfThenElse
 
 _GROUP = -1
 """In place of a width: the elements of a group as one integer."""
@@ -83,6 +85,10 @@ class Dots:
             if first.value == 0:
                 return "zeroinitializer"
             return self._repeated(_word(elements), first.dtype, count, width)
+        if isinstance(first, Cast):
+            return self._of_words(elements, width)
+        if isinstance(first, Cast):
+            return self._of_words(elements, width)
         if not isinstance(first, Load):
             return None
         form = self.addresses.flat(first, first.buffer, first.indices)
@@ -103,6 +109,57 @@ class Dots:
                 first.buffer, pointer, count * width, count * width
             )
         return self.memory.loads[key].ssa
+
+    def _of_words(self, elements: Sequence[Expr], width: int) -> str | None:
+        """Bits of neighbouring bytes of words: one shift and one mask for a whole group."""
+        found = [f for f in map(BytesOfWord.of, elements) if f is not None]
+        loads = [f.word for f in found if isinstance(f.word, Load)]
+        if len(loads) < len(elements):
+            return None
+        first, count = loads[0], len(elements)
+        places = [self.addresses.flat(w, w.buffer, w.indices) for w in loads]
+        if places[0] is None or any(
+            w.buffer is not first.buffer or p != places[0]
+            for w, p in zip(loads, places, strict=True)
+        ):
+            return None
+        shifts = [self.integers.form(f.shift) for f in found]
+        start = shifts[0]
+        if start is None or any(
+            s != start + constant(BYTE * i) or f.mask != found[0].mask
+            for i, (s, f) in enumerate(zip(shifts, found, strict=True))
+        ):
+            return None
+        word = self.memory.load(first.buffer, places[0])
+        if word is None or word.width != width:
+            return None
+        key = word.ssa, f"{self.integers.int_value(found[0].shift)[0]} {found[0].mask} {count}"
+        if key not in self._repeats:
+            moved = self._shifted(word, found[0].shift)
+            mask = sum(found[0].mask << BYTE * i for i in range(count))
+            self._repeats[key] = self._bytes(moved, mask, count, elements[0].dtype)
+        return self._repeats[key]
+
+    def _shifted(self, word: Ssa, shift: Expr) -> Ssa:
+        """Words whose lowest bits are those behind a shift."""
+        bits, _ = self.integers.int_value(shift)
+        if bits == "0":
+            return word
+        if bits.startswith("%"):
+            bits = self.fn.emit(f"trunc i64 {bits} to i32")
+        by = self.arithmetic.splat(Ssa(bits, 1, word.dtype), word.width)
+        return word._replace(ssa=self.fn.emit(f"lshr {word.type} {word.ssa}, {by.ssa}"))
+
+    def _bytes(self, word: Ssa, mask: int, count: int, dtype: str) -> str:
+        """The lowest ``count`` bytes of words, with the bits of a mask."""
+        if count < BYTES[word.dtype]:
+            part = Ssa("", word.width, f"int{BYTE * count}")
+            word = part._replace(ssa=self.fn.emit(f"trunc {word.type} {word.ssa} to {part.type}"))
+        if mask != 2 ** (BYTE * count) - 1:
+            bits = self.arithmetic.splat(Ssa(literal(mask, word.dtype), 1, word.dtype), word.width)
+            word = word._replace(ssa=self.fn.emit(f"and {word.type} {word.ssa}, {bits.ssa}"))
+        kind = vector_type(dtype, count * word.width)
+        return self.fn.emit(f"bitcast {word.type} {word.ssa} to {kind}")
 
     def _masked(
         self, first: Load, terms: Terms, const: Extent, count: int, lane: Lane

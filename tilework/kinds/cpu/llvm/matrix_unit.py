@@ -11,16 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.errors import ScheduleError
-from tilework.index.form import Form
+from tilework.index.form import Form, constant
 from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.ssa import BYTES
 from tilework.lower.ir import Dot, For, Load, Matrix, Stmt, Store, walk_stmts
+from tilework.space.dots import BYTE, BytesOfWord
 from tilework.space.instructions import Instruction
 from tilework.space.matrix_unit import REGISTERS
+from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, walk
 from tilework.te.trees import PARTS
 
-PRODUCTS = {"tdpbusd": "tdpbusd", "tdpbf16ps": "tdpbf16ps"}
+PRODUCTS = {n: n for n in ("tdpbusd", "tdpbsud", "tdpbf16ps")}
 """By name of `tilework.kinds.cpu.instructions`: LLVM's name of what multiplies."""
 
 _WORD = 4  # bytes of a sum, and of a group of terms
@@ -142,7 +144,7 @@ class MatrixUnit:
 
     def _multiply(self, s: Matrix, to: Assigned) -> None:
         """Each operand is read once; those of the side with fewer blocks wait for the others."""
-        left, right = (operand[0] for operand in _operands(s))
+        left, right = (_stored(operand[0]) for operand in _operands(s))
         assert isinstance(left, Load) and isinstance(right, Load)
         blocks = [(i, j) for i in range(len(to.rows)) for j in range(len(to.columns))]
         if len(to.rows) <= len(to.columns):
@@ -237,10 +239,24 @@ class MatrixUnit:
             form = self._form(access) if isinstance(access, Load | Store) else None
             return form is not None and (s.column.points == 1 or form.step(s.column) == 1)
         left, right = _operands(s)
-        count = len(left)
-        return self._neighbours(left, {s.group: count, s.column: 0}) and self._neighbours(
-            right, {s.column: count, **dict.fromkeys(s.rows, 0)}
-        )
+        count, still = len(left), dict.fromkeys(s.rows, 0)
+        if not self._neighbours(left, {s.group: count, s.column: 0}):
+            return False
+        if BytesOfWord.of(right[0]) is not None:
+            return self._whole_words(right, {s.column: 1, **still})
+        return self._neighbours(right, {s.column: count, **still})
+
+    def _whole_words(self, elements: Sequence[Expr], steps: Mapping[Axis, int]) -> bool:
+        """Whether a group's elements are all bytes of a word, and groups lie as `_neighbours`."""
+        words = [w for w in map(BytesOfWord.of, elements) if w is not None]
+        shifts = [linear(w.shift) for w in words if w.mask == 2**BYTE - 1]
+        if shifts != [constant(BYTE * n) for n in range(_WORD)]:
+            return False
+        forms = [self._form(w.word) for w in words if isinstance(w.word, Load)]
+        first = forms[0] if len(forms) == len(elements) else None
+        if first is None or any(f != first for f in forms):
+            return False
+        return all(first.step(v) == n for v, n in steps.items() if v.points > 1)
 
     def _neighbours(self, elements: Sequence[Expr], steps: Mapping[Axis, int]) -> bool:
         """Whether a group's elements follow each other, and groups do along some variables."""
@@ -254,6 +270,12 @@ class MatrixUnit:
             and form.const == first.const + n
             for n, form in enumerate(forms)
         )
+
+
+def _stored(e: Expr) -> Expr:
+    """What is read for the first element of a group: itself, or the word that has it."""
+    word = BytesOfWord.of(e)
+    return e if word is None else word.word
 
 
 def _store(body: Stmt) -> Store:
@@ -270,4 +292,4 @@ def _operands(s: Matrix) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     assert isinstance(dot, Dot)
     left, right = dot.operands
     moves = any(node is s.column for node in walk(left[0], PARTS))
-    return (right, left) if moves else (left, right)
+    return (right, left) if moves or BytesOfWord.of(left[0]) is not None else (left, right)

@@ -22,7 +22,8 @@ _LEAST_BLOCK = 16
 def _matmul_nbits(c: OnnxContext, node: onnx.NodeProto) -> str:
     """``x`` [.., K] times the transposed matrix [N, K] of few bits, and a bias.
 
-    ``accuracy_level`` says how inexactly one may compute; float32 is exact enough for all.
+    ``accuracy_level`` says how inexactly one may compute: with data of 8 bits at 4, in float32
+    else.
     """
     a = attributes(node)
     k, n, bits, block = (int(a.get(v, d)) for v, d in _SIZES.items())
@@ -37,12 +38,18 @@ def _matmul_nbits(c: OnnxContext, node: onnx.NodeProto) -> str:
         raise Unsupported(f"the scales '{node.input[2]}' hold numbers that are not finite")
     _check_order(c, optional(node, 4), k, block)
     zeros = _zeros(c, optional(node, 3), n, blocks, bits, dtype)
-    w = unpacked(c, q.reshape(n, blocks, -1), scales.reshape(n, blocks), zeros, bits, k)
+    as_bytes = int(a.get("accuracy_level", 0)) == _DATA_OF_8_BITS and block <= _LONGEST_BLOCK
+    parts = q.reshape(n, blocks, -1), scales.reshape(n, blocks), zeros
+    w = unpacked(c, *parts, bits, k, as_bytes)
     name, bias = node.output[0], optional(node, 5)
     y = product(c, x, w.transpose(1, 0).name, name)
     return c.op("add", y, c.value(bias), name=f"{name}_biased") if bias else y
 
 
+_DATA_OF_8_BITS = 4
+"""The level."""
+_LONGEST_BLOCK = 1 << 16
+"""Sums of more products of two bytes might leave int32."""
 _SIZES = {"K": 0, "N": 0, "bits": 4, "block_size": 0}
 """Attributes, and what they are where they are absent."""
 

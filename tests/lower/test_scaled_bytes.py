@@ -1,0 +1,141 @@
+"""Products of packed weights and data of bytes: sums of integers, scaled a block at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hosts import runs_x86, x86
+from tests.kinds.cpu.guards import run_at
+from tests.lower.check import NATIVE, any_rows, check_row, task_of
+from tests.lower.test_bfloat16 import SEEDS, examples
+from tests.lower.test_matrix_unit import AMX, needs_tiles, some
+from tests.lower.test_scaled import numbers
+from tilework import te
+from tilework.index.symbols import symbol
+from tilework.kinds.cpu.build import BUILDER, generate
+from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.kinds.cpu.llvm.assembler import emit_assembly
+from tilework.kinds.cpu.lowering import LOWERING
+from tilework.lower.interpret import interpret
+from tilework.lower.serial import program_from_json, program_to_json
+from tilework.model.drafted import draft_schedule
+from tilework.ops.packed import byte_dense, byte_order
+from tilework.space import SearchSpace
+from tilework.te.points import at_point
+from tilework.te.tensor import Tensor
+
+TARGETS = [NATIVE, *(x86(cpu, 2) for cpu in ("icelake-server", "skylake-avx512", "haswell"))]
+
+
+def product(m, blocks: int, words: int, n: int, bits: int, zeros: str) -> te.ComputeDAG:
+    inputs: list[Tensor] = [te.placeholder((blocks, m, words * 32 // bits), "x", "int8")]
+    inputs += [te.placeholder((m, blocks), name) for name in ("scales", "totals")]
+    inputs.append(te.placeholder((n, blocks, words), "q", "int32"))
+    inputs.append(te.placeholder((n, blocks), "s"))
+    if zeros:
+        inputs.append(te.placeholder((n, blocks), "z", zeros))
+    return te.ComputeDAG([*inputs, byte_dense(*inputs, bits=bits, layout_free=True)])
+
+
+@st.composite
+def products(draw, rows=(1, 2, 5, 13), words=(1, 2, 4, 6), columns=(1, 3, 16, 17, 40)):
+    sizes = [draw(st.sampled_from(c)) for c in (rows, [1, 2, 3, 8], words)]
+    zeros = draw(st.sampled_from(["", "uint8", "float32"]))
+    return product(*sizes, draw(st.sampled_from(columns)), draw(st.sampled_from([4, 8])), zeros)
+
+
+@runs_x86
+@examples(60)
+@given(products(), st.sampled_from(TARGETS), SEEDS)
+def test_any_schedule_is_right(dag, target, seed):
+    rng = np.random.default_rng(seed)
+    task, inputs = task_of(dag, target), numbers(dag, rng)
+    want = te.evaluate(dag, inputs, "float64")
+    sketches = SearchSpace.of(task).sketches
+    sketch = sketches[rng.integers(len(sketches))]
+    for row in (*sketch.sample(rng, 2), *any_rows(sketch, rng, 1)):
+        check_row(task, sketch, row, inputs, want, threads=(1, 2))
+
+
+@needs_tiles
+@examples(40)
+@given(products((7, 20, 33, 64), (4, 8, 16, 20), (1, 17, 24, 64, 72)), SEEDS)
+def test_the_matrix_unit_is_right(dag, seed):
+    rng = np.random.default_rng(seed)
+    task, inputs = task_of(dag, NATIVE), numbers(dag, rng)
+    want = te.evaluate(dag, inputs, "float64")
+    for sketch, row in some(task, rng, 1):
+        assert "@llvm.x86.tdpbsud" in generate(task, sketch.id, row).text
+        check_row(task, sketch, row, inputs, want, threads=(1, 2), with_interpreter=False)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_what_the_unit_does_is_told_by_the_program(bits):
+    rng = np.random.default_rng(0)
+    dag = product(20, 4, bits, 40, bits, "uint8")
+    task, inputs = task_of(dag, AMX), numbers(dag, rng)
+    want = te.evaluate(dag, inputs, "float64")
+    rows = list(some(task, rng, 1))
+    assert rows
+    for sketch, row in rows:
+        lowered = LOWERING.lower(sketch, row)
+        packed = [
+            lowered.packing[i].apply(a) if i in lowered.packing else a
+            for i, a in enumerate(inputs)
+        ]
+        again = program_from_json(program_to_json(lowered.program))
+        for program in (lowered.program, again):
+            for got, expected in zip(interpret(program, packed), want, strict=True):
+                scale = np.abs(expected).max()
+                np.testing.assert_allclose(got / scale, expected / scale, 0, 1e-5)
+
+
+@runs_x86
+def test_rows_that_a_run_decides():
+    dag = product(symbol("rows", 1, 70, (40,)), 4, 4, 40, 4, "uint8")
+    task, rng, (rows,) = task_of(dag), np.random.default_rng(3), dag.symbols
+    sketches = SearchSpace.of(task).sketches
+    chosen = [(s, s.sample(rng, 1)[0]) for s in sketches] + list(some(task, rng, 1))
+    for sketch, row in chosen:
+        loaded = load_kernel(BUILDER.build(task, sketch.id, row))
+        for n in (1, 2, 16, 17, 33, 70):
+            static = at_point(dag, {rows: n})
+            inputs = numbers(static, rng)
+            want = te.evaluate(static, inputs, "float64")
+            for got, expected in zip(
+                run_at(loaded, {rows: n}, inputs, 2, True), want, strict=True
+            ):
+                scale = np.abs(expected).max()
+                np.testing.assert_allclose(got / scale, expected / scale, 0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "rows", "instruction"),
+    [
+        ("icelake-server", 1, "vpdpbusd"),
+        ("icelake-server", 64, "vpdpbusd"),
+        ("sapphirerapids", 1, "vpdpbusd"),
+        ("sapphirerapids", 64, "tdpbsud"),
+        ("haswell", 4, "vpmaddwd"),
+    ],
+)
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_draft_takes_instructions_of_bytes(cpu, rows, instruction, bits):
+    task = task_of(product(rows, 8, bits, 64, bits, ""), x86(cpu, 1))
+    choice = draft_schedule(task)
+    source = generate(task, choice.sketch_id, choice.row)
+    code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
+    assert f"\t{instruction}\t" in code and "vpmulld" not in code
+
+
+def test_numbers_of_four_bits_are_ordered():
+    """Element t in byte t % 4, the first four in the lower bits."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(-(2**31), 2**31, (3, 5, 4)).astype(np.int32)
+    got, kept = byte_order(words, 4).view(np.uint32), words.view(np.uint32)
+    for t in range(8):
+        np.testing.assert_array_equal(got >> (8 * (t % 4) + t // 4 * 4) & 15, kept >> 4 * t & 15)
+    np.testing.assert_array_equal(byte_order(words, 8), words)
