@@ -10,11 +10,6 @@ from tilework.kinds.cpu.target import CpuTarget
 
 _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
                         "sapphirerapids", "emeraldrapids", "graniterapids"})  # fmt: skip
-_L2_SHARE = 0.65
-"""What of L2 may be counted on: pages lie where they do, and streams pass through it.
-
-Just above it a tensor comes from L3 with every pass, at three times the time of a product; below
-it little is lost."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ def _machine(target: CpuTarget, found: Parameters | None) -> Machine:
         registers=target.num_vector_registers,
         l1_bytes=0.8 * target.l1_bytes,
         l1_ways=max(target.l1_bytes // (64 * 64), 1),
-        l2_bytes=_L2_SHARE * target.l2_bytes,
+        l2_bytes=0.8 * target.l2_bytes,
         l3_bytes=0.8 * target.l3_bytes / target.num_cores,
         cores=target.num_cores,
     )
