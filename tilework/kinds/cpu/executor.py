@@ -257,7 +257,10 @@ class CpuContext(Context):
             self._workspace = aligned_empty((need,), "uint8")
 
     def _addresses_of(self, buffers: Sequence[Array]) -> list[int]:
-        """Where buffers lie; those of a past come again and again, and NumPy is slow to say it."""
+        """Where buffers lie; those of a past come again and again, and NumPy is slow to say it.
+
+        An array that is referred to weakly cannot be resized: as long as it lives, it stays.
+        """
         had, self._known = self._known, {}
         for b in buffers:
             known = had.get(id(b))
