@@ -50,7 +50,7 @@ class Solver:
             for i, value in enumerate(inputs)
             for d, extent in enumerate(value.shape)
         ]
-        self._rules = list(self._found())
+        self._rules = list(self._rules_in_order())
         missing = set(self.symbols) - {r.symbol for r in self._rules}
         if missing:
             raise ShapeError(
@@ -113,7 +113,7 @@ class Solver:
                 f"{symbol.low} to {symbol.high}"
             )
 
-    def _found(self) -> Iterator[_Rule]:
+    def _rules_in_order(self) -> Iterator[_Rule]:
         """How each symbol is found, in an order in which what a rule needs is known."""
         known: set[Symbol] = set()
         for plain in (True, False):
