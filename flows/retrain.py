@@ -41,7 +41,7 @@ def _tell(run: PublishedRun, done: Retrained, store: str) -> None:
     run.info(done.verdict)
     if done.card is None:
         return
-    moves = open_store(store).models.history(done.kind)
+    moves = open_store(store).models.moves.of(done.kind)
     run.page(artifact_key("model", done.kind), model_card(done, moves), done.verdict)
     if done.promoted:
         resource = {

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storage.keys import Key
 from storage.names import compact_name
 from storage.schema import SCHEMA
 
@@ -31,9 +32,6 @@ ORDER = [("target", "ascending"), ("workload_key", "ascending"), ("created_at", 
          ("record_id", "ascending")]  # fmt: skip
 """How the rows of a compacted file are sorted."""
 ROWS_A_GROUP = 10_000
-
-Key = tuple[str, str]
-"""Target and workload key, in the order by which rows are sorted."""
 
 
 def replaces(metadata: pq.FileMetaData) -> frozenset[str]:
@@ -64,15 +62,6 @@ def unpack_names(packed: bytes) -> frozenset[str]:
     except zlib.error as error:
         raise ValueError(f"a list of names is damaged: {error}") from error
     return frozenset(text.split("\n")) - {""}
-
-
-def row_groups(metadata: pq.FileMetaData, workload_key: str, target: str) -> list[int]:
-    """The row groups in which rows of a key may stand; other rows stand there as well."""
-    return [
-        index
-        for index, (low, high) in enumerate(key_ranges(metadata))
-        if low <= (target, workload_key) <= high
-    ]
 
 
 def key_ranges(metadata: pq.FileMetaData) -> list[tuple[Key, Key]]:

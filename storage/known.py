@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from storage.bests import Best, Bests, key_name, shard_of
-from storage.compacts import Key
 from storage.documents import Documents
-from storage.index import Index, Piece, of_keys
+from storage.index import Index, Piece
+from storage.keys import Key, of_keys
 from storage.plausible import doubt
 from storage.schema import from_table
 from storage.tables import Unusable, in_parallel

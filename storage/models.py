@@ -16,18 +16,12 @@ target: nothing reads them.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from storage.cards import (
     NAME,
-    Action,
     Card,
     ModelError,
     Move,
@@ -36,22 +30,20 @@ from storage.cards import (
     kind_of,
     name_of,
     read_card,
-    read_move,
     serves,
 )
 from storage.documents import Documents
+from storage.moves import MOVES, Moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-MODELS, SEEN, CARDS, MOVES = "models", "seen", "cards", "moves"
+MODELS, SEEN, CARDS = "models", "seen", "cards"
 """Kinds of the documents."""
 LOSERS_KEPT = 10
 """Models of a kind that were never promoted and are kept: the newest."""
-
-_MOVE = re.compile(r"([a-z][a-z0-9_]*)-(\d{6})-[0-9a-f]{8}")
 
 
 class _Wrong(ModelError):
@@ -68,10 +60,14 @@ class Models:
     Args:
         open_documents: gives the store's documents of a kind: `RecordStore.documents`.
         place: the store, for messages.
+
+    Attributes:
+        moves: which models were champions, and who made them so.
     """
 
     def __init__(self, open_documents: Callable[[str], Documents], place: str) -> None:
         self._documents = open_documents
+        self.moves = Moves(open_documents(MOVES))
         self.place = place
 
     # --- models ------------------------------------------------------------------------------
@@ -103,8 +99,7 @@ class Models:
 
     def kinds(self) -> list[str]:
         """The kinds of machine that there are models of, or moves, sorted."""
-        moved = (match[1] for n in self._documents(MOVES).names() if (match := _MOVE.fullmatch(n)))
-        return sorted({kind_of(name) for name in self.names()} | set(moved))
+        return sorted({kind_of(name) for name in self.names()} | self.moves.kinds())
 
     def cards(self, kind: str | None = None) -> list[tuple[str, Card]]:
         """Models whose cards can be read, the newest first; `problems` tells of the others."""
@@ -119,7 +114,7 @@ class Models:
     @property
     def problems(self) -> list[str]:
         """One line for each card or move that was asked for and cannot be used."""
-        lines = [*self._documents(CARDS).problems, *self._documents(MOVES).problems]
+        lines = [*self._documents(CARDS).problems, *self.moves.problems]
         for name in self.names():
             try:
                 self.card(name)
@@ -218,14 +213,14 @@ class Models:
         Raises:
             ModelError: it was.
         """
-        if name in self._ever(kind_of(name)):
+        if name in self.moves.ever(kind_of(name)):
             raise ModelError(f"{self.place}: {name!r} has been the champion: it stays")
         for kind in (CARDS, MODELS, SEEN):
             self._documents(kind).remove(name)
 
     def prune(self, kind: str, most: int = LOSERS_KEPT) -> list[str]:
         """Removes the oldest of the models that were never promoted; says which."""
-        ever = self._ever(kind)
+        ever = self.moves.ever(kind)
         losers = [name for name, _ in self.cards(kind) if name not in ever]
         for name in losers[most:]:
             self.remove(name)
@@ -235,7 +230,7 @@ class Models:
 
     def champion_name(self, kind: str) -> str:
         """The champion of a kind; empty if there is none."""
-        moves = self.history(kind)
+        moves = self.moves.of(kind)
         return moves[-1].name if moves else ""
 
     def champion(self, kind: str, target: str | None = None) -> str | None:
@@ -244,7 +239,7 @@ class Models:
         Raises:
             ModelError: it is there and cannot be read.
         """
-        moves = self.history(kind)
+        moves = self.moves.of(kind)
         name = moves[-1].name if moves else ""
         if not name:
             return None
@@ -253,19 +248,6 @@ class Models:
         if target is not None and not by_hand and not serves(self.card(name), target):
             return None
         return self.document(name)
-
-    def history(self, kind: str) -> list[Move]:
-        """All moves of a kind, in the order in which they count; unreadable ones are left out."""
-        found = []
-        for name in self._documents(MOVES).names():
-            match = _MOVE.fullmatch(name)
-            if match is None or match[1] != kind:
-                continue
-            content = self._documents(MOVES).read(name)
-            move = read_move(content) if content is not None else None
-            if move is not None and (move.kind, move.number) == (kind, int(match[2])):
-                found.append((move.number, move.at, name, move))
-        return [move for *_, move in sorted(found, key=lambda one: one[:3])]
 
     def promote(self, name: str, *, by: str, reason: str = "") -> Move:
         """Makes a model the champion of its kind.
@@ -279,7 +261,7 @@ class Models:
         self.document(name)
         if self.champion_name(kind) == name:
             raise ModelError(f"{self.place}: {name!r} is the champion already")
-        return self._move(kind, "promote", name, by, reason)
+        return self.moves.add(kind, "promote", name, by, reason)
 
     def rollback(self, kind: str, *, by: str, reason: str = "") -> Move:
         """Brings back the champion before the present one; done again, the one before that.
@@ -290,7 +272,7 @@ class Models:
             ModelError: there is no champion to take back, or the one before cannot be read.
             StoreError: the store cannot be written.
         """
-        line = champions(self.history(kind))
+        line = champions(self.moves.of(kind))
         if not line:
             raise ModelError(
                 f"{self.place}: no model of kind {kind!r} is champion: none to take back"
@@ -298,21 +280,7 @@ class Models:
         before = line[-2] if len(line) > 1 else ""
         if before:
             self.document(before)
-        return self._move(kind, "rollback", before, by, reason)
-
-    def _move(self, kind: str, action: Action, name: str, by: str, reason: str) -> Move:
-        moves = self.history(kind)
-        number = moves[-1].number + 1 if moves else 1
-        before = moves[-1].name if moves else ""
-        now = datetime.now(UTC)
-        move = Move(kind, number, action, name, before, now, by, " ".join(reason.split()))
-        text = json.dumps(asdict(move), default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        self._documents(MOVES).claim(f"{kind}-{number:06d}-{digest}", text)
-        return move
-
-    def _ever(self, kind: str) -> set[str]:
-        return {name for move in self.history(kind) for name in (move.name, move.before)}
+        return self.moves.add(kind, "rollback", before, by, reason)
 
     def _missing(self, kind: str, name: str) -> str:
         damaged = [line for line in self._documents(kind).problems if name in line]

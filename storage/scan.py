@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.compacts import Key
-from storage.index import KEY_COLUMNS, Index, keys_in, of_keys
+from storage.index import Index
+from storage.keys import KEY_COLUMNS, Key, keys_in, of_keys
 from storage.names import is_compact, key_part
 from storage.schema import SCHEMA
 from storage.tables import Unusable, in_parallel

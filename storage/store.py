@@ -16,7 +16,7 @@ from storage import trials
 from storage.cards import ModelError
 from storage.documents import Documents
 from storage.files import Location
-from storage.index import KEY_COLUMNS, keys_in
+from storage.keys import KEY_COLUMNS, keys_in
 from storage.known import KnownKeys, Rules
 from storage.models import Models
 from storage.names import RoundName, text_name

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from storage.documents import Documents, NotDocument, OldForm, decode
 from storage.files import Location
-from storage.index import KEY_COLUMNS, Index, keys_in
+from storage.index import Index
+from storage.keys import KEY_COLUMNS, keys_in
 from storage.listing import Listing
 from storage.names import SUFFIX, RoundName, is_compact, text_name
 from storage.scan import Scan

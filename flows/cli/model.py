@@ -42,7 +42,7 @@ def list_models(
     champions = {kind: models.champion_name(kind) for kind in models.kinds()}
     cards = models.cards()
     if json:
-        moves = {kind: models.history(kind) for kind in champions}
+        moves = {kind: models.moves.of(kind) for kind in champions}
         found = [{"name": name, "champion": _now(champions, name), **vars(c)} for name, c in cards]
         print_json({"models": found, "champions": champions, "history": moves})
         return
@@ -72,7 +72,7 @@ def list_models(
         if name and name not in {one for one, _ in cards}:
             warn(f"warning: the champion of {kind}, {name}, is not among them")
         if history:
-            _print_history(kind, models.history(kind))
+            _print_history(kind, models.moves.of(kind))
 
 
 @app.command("show")

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from storage.bests import KIND, Best, Bests, deciding, key_name, shard_of
-from storage.compacts import Key, split_keys
+from storage.compacts import split_keys
 from storage.documents import Documents
 from storage.files import Location
+from storage.keys import Key
 from storage.maintenance.holdings import Damaged, Holdings, Vanished, look
 from storage.maintenance.rows import (
     Part,

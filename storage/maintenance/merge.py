@@ -18,7 +18,7 @@ from storage.maintenance.compact import Compaction, compact, rewrite, round_numb
 from storage.maintenance.holdings import Damaged, Vanished, base, look, open_file, reading
 from storage.maintenance.repair import KIND as DAMAGED
 from storage.maintenance.rows import Part, all_rows, by_round, round_names
-from storage.models import MOVES
+from storage.moves import MOVES
 from storage.schema import check_schema
 from storage.tables import encode
 from storage.upgrade import OLD_FORMS

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from storage.compacts import Key, key_ranges, sort_rows, split_keys
+from storage.compacts import key_ranges, sort_rows, split_keys
 from storage.files import Location
+from storage.keys import Key
 from storage.maintenance.holdings import Damaged, Vanished, in_parallel, open_file, reading
 from storage.names import RoundName
 from storage.schema import SCHEMA, conform

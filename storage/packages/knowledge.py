@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from storage.packages.folders import LEFT_OUT
-from storage.packages.used import Found, Used, found
+from storage.packages.used import Found, Used, all_packages
 from storage.rules import present_rules
 from tilework.kept import folder_state, key_of
 from tilework.overriding import override
@@ -109,7 +109,7 @@ def knowledge(
     """
     opened = None if store is None else _opened(store)
     wanted = packages and not os.environ.get(LEFT_OUT)
-    return Knowledge(opened, found() if wanted else [])
+    return Knowledge(opened, all_packages() if wanted else [])
 
 
 def _opened(store: RecordStore | str | os.PathLike[str]) -> RecordStore:

@@ -65,7 +65,7 @@ class Found:
         return Used(self.path.name.removesuffix(ENDING), self.shipped, found, problem)
 
 
-def found() -> list[Found]:
+def all_packages() -> list[Found]:
     """All packages that a compile looks at, those of this user first, by name."""
     own = [_found(path, False) for path in files(packages_folder())]
     return own + [_found(path, True) for path in files(shipped_folder())]
@@ -73,7 +73,7 @@ def found() -> list[Found]:
 
 def used() -> list[Used]:
     """The same, looked into."""
-    return [one.used() for one in found()]
+    return [one.used() for one in all_packages()]
 
 
 def _found(path: Path, shipped: bool) -> Found:

@@ -74,7 +74,7 @@ def test_a_champion_is_what_was_promoted_last_and_rollback_goes_back(store):
     assert models.rollback("llvm", by="me").name == "" and store.champion("llvm") is None
     with pytest.raises(ModelError, match="none to take back"):
         models.rollback("llvm", by="me")
-    moves = RecordStore(store.path).models.history("llvm")
+    moves = RecordStore(store.path).models.moves.of("llvm")
     assert [m.number for m in moves] == list(range(1, 9)) and moves[0].reason == "a reason"
     assert [m.before for m in moves] == ["", *(m.name for m in moves[:-1])]
 
@@ -82,10 +82,10 @@ def test_a_champion_is_what_was_promoted_last_and_rollback_goes_back(store):
 def test_two_promotions_at_once_are_both_kept_and_all_agree_on_the_last(store, monkeypatch):
     first, second = kept(store, 0, anywhere=True), kept(store, 1, anywhere=True)
     one, other = RecordStore(store.path).models, RecordStore(store.path).models
-    monkeypatch.setattr(one, "history", lambda kind: [])  # it listed before the other wrote
+    monkeypatch.setattr(one.moves, "of", lambda kind: [])  # it listed before the other wrote
     other.promote(first, by="other")
     one.promote(second, by="one")
-    moves = RecordStore(store.path).models.history("llvm")
+    moves = RecordStore(store.path).models.moves.of("llvm")
     assert [m.number for m in moves] == [1, 1] and moves[0].at <= moves[1].at
     assert store.models.champion_name("llvm") == moves[-1].name == second
     assert champions(moves) == [first, second]

@@ -94,7 +94,7 @@ def _assemble(
 ) -> Image:
     from tilework.graph.extract import task_of
 
-    _require_told(plan, target)
+    _require_known_shapes(plan, target)
     plan, slots = without_copies(plan, kept.slots)
     made: dict[_KernelKey, Kernel] = {}
     called: list[tuple[Kernel, dict[int, Strides]]] = []
@@ -150,7 +150,7 @@ def _assemble(
     )
 
 
-def _require_told(plan: Plan, target: Target) -> None:
+def _require_known_shapes(plan: Plan, target: Target) -> None:
     """Refuse a network of which a run would not know the shapes, or the target has no programs.
 
     Raises:
@@ -158,16 +158,16 @@ def _require_told(plan: Plan, target: Target) -> None:
         TargetError: shapes are symbolic, and the kind takes numbers alone.
     """
     values = [Value(n, plan.values[n].shape, plan.values[n].dtype, 0) for n in plan.inputs]
-    told = symbols_of(e for v in values for e in v.shape)
-    if told and not target.ranges:
-        bound = " ".join(f"--shape {s.name}=NUMBER" for s in told)
+    known = symbols_of(e for v in values for e in v.shape)
+    if known and not target.ranges:
+        bound = " ".join(f"--shape {s.name}=NUMBER" for s in known)
         raise TargetError(
             f"programs of the kind '{target.kind}' are for extents of numbers, and "
-            f"{', '.join(s.name for s in told)} is a range: compile with {bound}"
+            f"{', '.join(s.name for s in known)} is a range: compile with {bound}"
         )
-    stray = {*symbols_of(e for v in plan.values.values() for e in v.shape)} - {*told}
+    stray = {*symbols_of(e for v in plan.values.values() for e in v.shape)} - {*known}
     try:
-        Solver(plan.name, values, (*told, *stray))
+        Solver(plan.name, values, (*known, *stray))
     except ShapeError as e:
         raise NetworkError(str(e)) from e
 

@@ -22,10 +22,10 @@ def require_elements(net: Network) -> None:
         for value in (*read, node.name):
             for d, n in enumerate(net.types[value].shape):
                 if isinstance(n, Symbolic) and range_of(n)[0] <= 0:
-                    raise NetworkError(_told(net, value, d, n, node.op))
+                    raise NetworkError(_may_be_empty(net, value, d, n, node.op))
 
 
-def _told(net: Network, value: str, d: int, n: Extent, op: str) -> str:
+def _may_be_empty(net: Network, value: str, d: int, n: Extent, op: str) -> str:
     what = f"input '{value}'" if value in net.inputs else f"'{value}'"
     names = [s.name for s in symbols_of([n])]
     return (

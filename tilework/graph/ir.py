@@ -53,7 +53,7 @@ import numpy as np
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError, UnknownExtent
 from tilework.graph.operators import ValueType, infer, of_empty
-from tilework.graph.undecided import told
+from tilework.graph.undecided import undecided_reason
 from tilework.index.extents import Extent, known_shape, shape_at
 from tilework.index.symbols import (
     Point,
@@ -197,7 +197,7 @@ def node_type(node: Node, types: Mapping[str, ValueType]) -> ValueType:
 def _unfit(node: Node, types: Sequence[ValueType], e: Exception) -> NetworkError:
     plain = {t.dtype for t in types} == {"float32"}
     shapes = ", ".join(("" if plain else t.dtype) + str(list(t.shape)) for t in types)
-    why = told(e) if isinstance(e, Undecided) else str(e)
+    why = undecided_reason(e) if isinstance(e, Undecided) else str(e)
     return NetworkError(f"node '{node.name}' ({node.op} of {shapes}): {why}")
 
 

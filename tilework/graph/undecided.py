@@ -9,7 +9,7 @@ from tilework.index.symbols import Undecided
 _EQUAL = re.compile(r"([^\W\d]\w*) == ([^,]+), where|([^,]+) == ([^\W\d]\w*), where")
 
 
-def told(e: Undecided) -> str:
+def undecided_reason(e: Undecided) -> str:
     """An undecided comparison as the reason of an error, with what to do about it."""
     text = f"it depends on whether {e}, which differs from run to run; give a symbol a number "
     equal = _EQUAL.match(str(e))

@@ -22,7 +22,7 @@ def quantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
 
     def element(*at: te.Expr) -> te.Expr:
         quotient = scalars.divide(computed(x[at]), broadcast_index(scale, at, x.shape))
-        return _limited(te.round(quotient), broadcast_index(zero, at, x.shape))
+        return _saturated(te.round(quotient), broadcast_index(zero, at, x.shape))
 
     return te.compute(x.shape, element, name="T_quantize", axis_names=axis_names(x.ndim))
 
@@ -43,7 +43,7 @@ def requantize(x: te.Tensor, init: te.Tensor, scale: te.Tensor, zero: te.Tensor)
     def element(*at: te.Expr) -> te.Expr:
         total = te.cast("float32", x[at] + broadcast_index(init, at, x.shape))
         scaled = te.rounded(total * broadcast_index(scale, at, x.shape))
-        return _limited(te.round(scaled), broadcast_index(zero, at, x.shape))
+        return _saturated(te.round(scaled), broadcast_index(zero, at, x.shape))
 
     return te.compute(x.shape, element, name="T_requantize", axis_names=axis_names(x.ndim))
 
@@ -60,7 +60,7 @@ def flip_sign(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, element, name="T_flip_sign", axis_names=axis_names(x.ndim))
 
 
-def _limited(rounded: te.Expr, zero: te.Expr) -> te.Expr:
+def _saturated(rounded: te.Expr, zero: te.Expr) -> te.Expr:
     """Whole numbers plus a zero point, within the range of its type, and then in that type."""
     low, high = integer_range(zero.dtype)
     y = rounded + te.cast("float32", zero)

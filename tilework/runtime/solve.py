@@ -53,7 +53,7 @@ class Solver:
             for i, value in enumerate(inputs)
             for d, extent in enumerate(value.shape)
         ]
-        self.rules = list(self._found())
+        self.rules = list(self._rules_in_order())
         missing = set(self.symbols) - {r.symbol for r in self.rules}
         if missing:
             raise ShapeError(
@@ -119,7 +119,7 @@ class Solver:
                 f"{symbol.low} to {symbol.high}"
             )
 
-    def _found(self) -> Iterator[Rule]:
+    def _rules_in_order(self) -> Iterator[Rule]:
         """How each symbol is found, in an order in which what a rule needs is known."""
         known: set[Symbol] = set()
         for plain in (True, False):

@@ -146,12 +146,12 @@ class BlockRows:
     Attributes:
         nest: of the rows that differ in the block.
         where: which of them each row is; None if it is the row itself.
-        told: what the rows that differ say of the block, as bytes; empty if they are all rows.
+        key: what the rows that differ say of the block, as bytes; empty if they are all rows.
     """
 
     nest: BlockNest
     where: NDArray[np.intp] | None = None
-    told: bytes = b""
+    key: bytes = b""
 
     @staticmethod
     def of(block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision]) -> BlockRows:

@@ -162,7 +162,7 @@ class Reader:
         rest = rest if self.forms[kind][0] else [tag, *rest]
         self.require(len(rest) >= len(names), "fields are missing")
         plain = {n: self._field(kind, n, v) for n, v in zip(names, rest, strict=False)}
-        return self._made(kind, plain, [part(p) for p in rest[len(names) :]])
+        return self._new_node(kind, plain, [part(p) for p in rest[len(names) :]])
 
     def _field(self, kind: type[Expr], name: str, value: Any) -> Any:
         match name:
@@ -178,7 +178,7 @@ class Reader:
                 return tuple(self.whole(n, 1) for n in self.items(value))
         return self.text(value, MATH_FUNCTIONS if kind is Call else None)
 
-    def _made(self, kind: type[Expr], plain: dict[str, Any], parts: list[Expr]) -> Expr:
+    def _new_node(self, kind: type[Expr], plain: dict[str, Any], parts: list[Expr]) -> Expr:
         stated, types = plain.pop("dtype", None), [p.dtype for p in parts]
         if kind is Lookup:
             fits = len(plain["values"]) == math.prod(plain["shape"])

@@ -50,7 +50,7 @@ def _atom_range(e: Expr) -> Range | None:
         case Binary(op="%" | "rem", b=Const() as by) if certain(lambda: by.whole > 0):
             return _rest(e.op, range_of(e.a), by.whole)
         case Binary(op="max" | "min"):
-            return _limited(e.op, range_of(e.a), range_of(e.b))
+            return _extremum(e.op, range_of(e.a), range_of(e.b))
         case Select() | IfThenElse():
             a, b = range_of(e.a), range_of(e.b)
             if a is not None and b is not None:
@@ -69,7 +69,7 @@ def _from_zero(a: Range) -> bool:
     return certain(lambda: a[0] >= 0)
 
 
-def _limited(op: str, a: Range | None, b: Range | None) -> Range | None:
+def _extremum(op: str, a: Range | None, b: Range | None) -> Range | None:
     if a is None or b is None:
         return None
     return _picked((op, a[0], b[0]), (op, a[1], b[1]))

@@ -14,7 +14,6 @@ from storage.compacts import (
     key_ranges,
     pack_names,
     replaces,
-    row_groups,
     unpack_names,
 )
 from storage.maintenance import claim as claims
@@ -37,6 +36,11 @@ def filled(folder, make_round):
 def only(names):
     (name,) = names
     return name
+
+
+def row_groups(metadata, workload_key, target):
+    key = (target, workload_key)
+    return [i for i, (low, high) in enumerate(key_ranges(metadata)) if low <= key <= high]
 
 
 def test_rounds_become_one_file_of_the_same_records(filled):

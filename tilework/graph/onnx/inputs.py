@@ -20,7 +20,7 @@ from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
 from tilework.graph.onnx.symbols import evaluated, names_in, unbound
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY, ValueType
-from tilework.graph.undecided import told
+from tilework.graph.undecided import undecided_reason
 from tilework.index.extents import Extent
 from tilework.index.symbols import Symbolic, Undecided, range_of
 
@@ -69,7 +69,7 @@ def input_types(
         given = None if _of_symbol(i, shapes, known_names) else shapes.get(name)
         bound = _bind(i, known) if given is None else _given(name, given, ranges)
         if not all(isinstance(n, int | Symbolic) for n in bound):
-            missing[name] = tuple(_told(d, symbols) for d in _dims(i) or [])
+            missing[name] = tuple(_dimension_text(d, symbols) for d in _dims(i) or [])
             continue
         shape = tuple(n for n in bound if isinstance(n, int | Symbolic))
         _check_shape(name, shape)
@@ -80,7 +80,7 @@ def input_types(
     return result
 
 
-def _told(dim: Any, symbols: Mapping[str, Extent]) -> int | str | None:
+def _dimension_text(dim: Any, symbols: Mapping[str, Extent]) -> int | str | None:
     """A dimension in a message: its extent or symbol, None where it has neither."""
     found = symbols.get(dim.dim_param, _fixed(dim) or dim.dim_param or None)
     return str(found) if isinstance(found, Symbolic) else found
@@ -99,7 +99,7 @@ def _check_shape(name: str, shape: Sequence[Extent]) -> None:
         if math.prod(shape) > MAX_ELEMENTS:
             raise NetworkError(large)
     except Undecided as e:
-        raise RangesNeeded(f"{large} at some points: {told(e)}", [e]) from e
+        raise RangesNeeded(f"{large} at some points: {undecided_reason(e)}", [e]) from e
 
 
 def element_type(value: Any) -> str:

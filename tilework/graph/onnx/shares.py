@@ -49,7 +49,7 @@ class Share:
     def plus(self, other: Share) -> Share | None:
         """The sum."""
         by = math.lcm(self.by, other.by)
-        return _made(self.whole * (by // self.by) + other.whole * (by // other.by), by)
+        return _exact_share(self.whole * (by // self.by) + other.whole * (by // other.by), by)
 
     def minus(self, other: Share) -> Share | None:
         """The difference."""
@@ -57,7 +57,7 @@ class Share:
 
     def times(self, other: Share) -> Share | None:
         """The product."""
-        return _made(self.whole * other.whole, self.by * other.by)
+        return _exact_share(self.whole * other.whole, self.by * other.by)
 
     def over(self, other: Share) -> Share | None:
         """The quotient by a positive number, of a whole one if it does not come out even."""
@@ -80,7 +80,7 @@ def share_of(number: float | Extent | Share) -> Share:
     return Share(exact.numerator, exact.denominator)
 
 
-def _made(whole: Extent, by: int) -> Share | None:
+def _exact_share(whole: Extent, by: int) -> Share | None:
     found = _reduced(whole, by)
     return found if _bounded(found) and not found.by & (found.by - 1) else None
 

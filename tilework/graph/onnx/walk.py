@@ -26,7 +26,7 @@ from tilework.graph.onnx.problems import LONGEST, Problems
 from tilework.graph.onnx.refused import NCHWC, refusal
 from tilework.graph.onnx.scopes import Scopes
 from tilework.graph.onnx.standard import attributes_of, is_function, operators_within
-from tilework.graph.undecided import told
+from tilework.graph.undecided import undecided_reason
 from tilework.index.symbols import Undecided, symbols_of
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Walk(Scopes):
             self._problem(node, "its graphs are nested too deeply")
         except Undecided as e:
             self.undecided.append(e)
-            self._problem(node, told(e))
+            self._problem(node, undecided_reason(e))
         except UnknownExtent as e:
             self._problem(node, str(e))
         except Exception as e:  # whatever a converter makes of a malformed node

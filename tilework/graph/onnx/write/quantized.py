@@ -18,7 +18,7 @@ def _cast(w: Writer, x: str, dtype: str, out: str) -> str:
     return out
 
 
-def _limited(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
+def _saturated(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
     dtype = w.net.types[node.name].dtype
     low, high = (
         w.constant(f"{out}_{n}", np.asarray(v, np.float32))
@@ -33,7 +33,7 @@ def _limited(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
 def _quantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     x, scale, zero = inputs
     w.add("Div", [x, scale], f"{out}_quotient")
-    _limited(w, node, f"{out}_quotient", zero, out)
+    _saturated(w, node, f"{out}_quotient", zero, out)
 
 
 def _dequantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -48,7 +48,7 @@ def _requantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     x, init, scale, zero = inputs
     w.add("Add", [x, init], f"{out}_sum")
     w.add("Mul", [_cast(w, f"{out}_sum", "float32", f"{out}_real"), scale], f"{out}_scaled")
-    _limited(w, node, f"{out}_scaled", zero, out)
+    _saturated(w, node, f"{out}_scaled", zero, out)
 
 
 def _flip_sign(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:

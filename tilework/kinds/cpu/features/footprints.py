@@ -190,7 +190,7 @@ class Walk:
         return np.array([int(a.once) for a in self.accesses], np.intp)
 
     @cached_property
-    def _found(self) -> tuple[tuple[_Dimension, ...], tuple[_Touched, ...]]:
+    def _numbered(self) -> tuple[tuple[_Dimension, ...], tuple[_Touched, ...]]:
         numbers: dict[object, int] = {}
         dimensions: list[_Dimension] = []
         touched = []
@@ -226,8 +226,8 @@ class Walk:
 
     @property
     def _dimensions(self) -> tuple[_Dimension, ...]:
-        return self._found[0]
+        return self._numbered[0]
 
     @property
     def _touched(self) -> tuple[_Touched, ...]:
-        return self._found[1]
+        return self._numbered[1]

@@ -57,11 +57,11 @@ def _machine(mcpu: str, features: str, triple: str, effort: int = 2) -> _Machine
     if key not in known:
         if len(known) >= _MOST_MACHINES:
             known.clear()
-        known[key] = _made(*key)
+        known[key] = _new_machine(*key)
     return known[key]
 
 
-def _made(mcpu: str, features: str, triple: str, effort: int) -> _Machine:
+def _new_machine(mcpu: str, features: str, triple: str, effort: int) -> _Machine:
     binding = llvm()
     if triple:
         binding.initialize_all_targets()
