@@ -89,8 +89,8 @@ def test_products_are_those_of_onnx_runtime(bits, block, zeros, rows, tmp_path):
     p = Problem(rows, 256, 48, bits, block, zeros, bias=True, level=4)
     x, model = p.arrays()["x"], p.model()
     runtime = by_runtime(model, x)
-    if np.abs(runtime - by_rule(p)).max() > CLOSE["float32"] * size(p):
-        pytest.skip("ONNX Runtime does not round data to bytes on this CPU")
+    if np.abs(runtime - p.expected()).max() <= CLOSE["float32"] * p.size():
+        pytest.skip("ONNX Runtime does not round data to bytes on this CPU")  # its level 1
     assert_close(run(network(model, tmp_path), x), runtime, p)
 
 

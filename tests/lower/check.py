@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tilework import te
@@ -11,12 +13,15 @@ from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.lowering import LOWERING
 from tilework.lower.interpret import interpret, poisoned
 from tilework.lower.kernel import Kernel
+from tilework.lower.protocol import Lowered
+from tilework.lower.serial import program_from_json, program_to_json
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace, Sketch
 from tilework.target import Target
 from tilework.task import SearchTask
 
 NATIVE = "llvm -num-cores=2"
+Numbers = Callable[[te.ComputeDAG, np.random.Generator], list[np.ndarray]]
 
 
 def task_of(dag: te.ComputeDAG, target: str = NATIVE) -> SearchTask:
@@ -92,6 +97,13 @@ def assert_close(got: list[np.ndarray], want: list[np.ndarray], what: str, tol: 
             )
 
 
+def packed(lowered: Lowered, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """Inputs in the layouts that the program wants."""
+    return [
+        lowered.packing[i].apply(a) if i in lowered.packing else a for i, a in enumerate(inputs)
+    ]
+
+
 def check_row(
     task: SearchTask,
     sketch: Sketch,
@@ -110,12 +122,8 @@ def check_row(
     what = f"{dag}sketch {sketch.id} ({sketch.name}) row {[int(x) for x in row]} {task.target}"
     if with_interpreter:
         lowered = LOWERING.lower(sketch, row)
-        packed = [
-            lowered.packing[i].apply(a) if i in lowered.packing else a
-            for i, a in enumerate(inputs)
-        ]
         try:
-            got = interpret(lowered.program, packed, threads=2, reverse=True)
+            got = interpret(lowered.program, packed(lowered, inputs), threads=2, reverse=True)
         except Exception as error:
             raise AssertionError(f"{what}: interpreter") from error
         assert_close(got, want, f"{what}: interpreter", tol)
@@ -123,6 +131,24 @@ def check_row(
     for n in threads:
         got = run_kernel(kernel, inputs, n, again=2)
         assert_close(got, want, f"{what}: {n} threads", tol)
+
+
+def check_any_schedule(dag: te.ComputeDAG, target: str, seed: int, numbers: Numbers) -> None:
+    """Three rows of one sketch agree with the reference, of inputs that ``numbers`` draws."""
+    rng = np.random.default_rng(seed)
+    task, inputs = task_of(dag, target), numbers(dag, rng)
+    want = te.evaluate(dag, inputs, "float64")
+    sketches = SearchSpace.of(task).sketches
+    sketch = sketches[rng.integers(len(sketches))]
+    for row in (*sketch.sample(rng, 2), *any_rows(sketch, rng, 1)):
+        check_row(task, sketch, row, inputs, want, threads=(1, 2))
+
+
+def interpreted(sketch: Sketch, row, inputs: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """What the interpreter says of a row's program, and of the program that its document gives."""
+    lowered = LOWERING.lower(sketch, row)
+    again = program_from_json(program_to_json(lowered.program))
+    return [interpret(program, packed(lowered, inputs)) for program in (lowered.program, again)]
 
 
 def any_rows(sketch: Sketch, rng: np.random.Generator, n: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.hosts import x86
 from tests.kinds.cpu.guards import run_at
-from tests.lower.check import NATIVE, check_row, random_inputs, task_of
+from tests.lower.check import NATIVE, check_row, interpreted, random_inputs, task_of
 from tests.lower.test_bfloat16 import SEEDS, examples
 from tests.lower.test_bytes import numbers, requantised
 from tilework import ops, te
@@ -19,9 +19,6 @@ from tilework.kinds.cpu.instructions import INSTRUCTIONS
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.kinds.cpu.llvm.matrix_unit import Assigned
-from tilework.kinds.cpu.lowering import LOWERING
-from tilework.lower.interpret import interpret
-from tilework.lower.serial import program_from_json, program_to_json
 from tilework.model.drafted import draft_schedule
 from tilework.space import SearchSpace
 from tilework.space.matrix_unit import in_unit
@@ -142,14 +139,8 @@ def test_what_the_unit_does_is_told_by_the_program(kind):
     task, inputs = task_of(dag, AMX), random_inputs(dag, rng)
     want = te.evaluate(dag, inputs) if kind == "uint8" else te.evaluate(dag, inputs, "float64")
     for sketch, row in some(task, rng, 1):
-        lowered = LOWERING.lower(sketch, row)
-        packed = [
-            lowered.packing[i].apply(a) if i in lowered.packing else a
-            for i, a in enumerate(inputs)
-        ]
-        again = program_from_json(program_to_json(lowered.program))
-        for program in (lowered.program, again):
-            for got, expected in zip(interpret(program, packed), want, strict=True):
+        for outputs in interpreted(sketch, row, inputs):
+            for got, expected in zip(outputs, want, strict=True):
                 np.testing.assert_allclose(got, expected, 1e-5, 1e-5)
 
 

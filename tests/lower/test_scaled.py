@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hosts import runs_x86, x86
-from tests.lower.check import NATIVE, any_rows, check_row, task_of
+from tests.lower.check import NATIVE, check_any_schedule, task_of
 from tests.lower.test_bfloat16 import SEEDS, examples
 from tilework import te
 from tilework.kinds.cpu.build import generate
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.model.drafted import draft_schedule
 from tilework.ops.packed import packed_dense
-from tilework.space import SearchSpace
 from tilework.te.tensor import Tensor
 
 CPUS = ("skylake-avx512", "haswell", "x86-64")
@@ -57,13 +56,7 @@ def numbers(dag: te.ComputeDAG, rng: np.random.Generator) -> list[np.ndarray]:
 @examples(60)
 @given(products(), st.sampled_from(TARGETS), SEEDS)
 def test_any_schedule_is_right(dag, target, seed):
-    rng = np.random.default_rng(seed)
-    task, inputs = task_of(dag, target), numbers(dag, rng)
-    want = te.evaluate(dag, inputs, "float64")
-    sketches = SearchSpace.of(task).sketches
-    sketch = sketches[rng.integers(len(sketches))]
-    for row in (*sketch.sample(rng, 2), *any_rows(sketch, rng, 1)):
-        check_row(task, sketch, row, inputs, want, threads=(1, 2))
+    check_any_schedule(dag, target, seed, numbers)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.hosts import runs_x86, x86
 from tests.kinds.cpu.guards import run_at
-from tests.lower.check import NATIVE, any_rows, check_row, task_of
+from tests.lower.check import NATIVE, check_any_schedule, check_row, interpreted, task_of
 from tests.lower.test_bfloat16 import SEEDS, examples
 from tests.lower.test_matrix_unit import AMX, needs_tiles, some
 from tests.lower.test_scaled import numbers
@@ -18,9 +18,6 @@ from tilework.index.symbols import symbol
 from tilework.kinds.cpu.build import BUILDER, generate
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
-from tilework.kinds.cpu.lowering import LOWERING
-from tilework.lower.interpret import interpret
-from tilework.lower.serial import program_from_json, program_to_json
 from tilework.model.drafted import draft_schedule
 from tilework.ops.packed import byte_dense, byte_order
 from tilework.space import SearchSpace
@@ -51,13 +48,7 @@ def products(draw, rows=(1, 2, 5, 13), words=(1, 2, 4, 6), columns=(1, 3, 16, 17
 @examples(60)
 @given(products(), st.sampled_from(TARGETS), SEEDS)
 def test_any_schedule_is_right(dag, target, seed):
-    rng = np.random.default_rng(seed)
-    task, inputs = task_of(dag, target), numbers(dag, rng)
-    want = te.evaluate(dag, inputs, "float64")
-    sketches = SearchSpace.of(task).sketches
-    sketch = sketches[rng.integers(len(sketches))]
-    for row in (*sketch.sample(rng, 2), *any_rows(sketch, rng, 1)):
-        check_row(task, sketch, row, inputs, want, threads=(1, 2))
+    check_any_schedule(dag, target, seed, numbers)
 
 
 @needs_tiles
@@ -81,14 +72,8 @@ def test_what_the_unit_does_is_told_by_the_program(bits):
     rows = list(some(task, rng, 1))
     assert rows
     for sketch, row in rows:
-        lowered = LOWERING.lower(sketch, row)
-        packed = [
-            lowered.packing[i].apply(a) if i in lowered.packing else a
-            for i, a in enumerate(inputs)
-        ]
-        again = program_from_json(program_to_json(lowered.program))
-        for program in (lowered.program, again):
-            for got, expected in zip(interpret(program, packed), want, strict=True):
+        for outputs in interpreted(sketch, row, inputs):
+            for got, expected in zip(outputs, want, strict=True):
                 scale = np.abs(expected).max()
                 np.testing.assert_allclose(got / scale, expected / scale, 0, 1e-5)
 

@@ -59,7 +59,7 @@ class Kernel:
 
     Attributes:
         pieces: symbol and object code of the kernel and of each of its regions, which may be still
-            being made (`tilework.lower.protocol.Builder.begin`). Equal symbols hold equal code,
+            being made (`tilework.lower.protocol.Builder.build`). Equal symbols hold equal code,
             whatever kernel they come from.
         code_hash: hash of the generated program text, equal for equal programs.
         shared_workspace, thread_workspace: bytes needed once, and once per thread.
