@@ -8,7 +8,9 @@ Each part owns its own state:
     Integers      integers.py       index arithmetic and predicates; linear forms of expressions
     Addresses     addresses.py      pointers to elements; linear forms of accesses
     Arithmetic    arithmetic.py     operators on SSA values; broadcasts  (convert.py: other types)
-    LoadStore     load_store.py     loads of this block, register elements, guards
+    LoadStore     load_store.py     loads of this block, and stores, under guards
+    MaskedMoves   masked.py         moves of vectors of which some lanes count
+    Registers     registers.py      what register buffers hold
     Dots          dots.py           operands of instructions that sum products; repeated groups
     Expressions   expressions.py    recursion over value expressions (index_data.py, products.py,
                                     math_calls.py: parts of it)

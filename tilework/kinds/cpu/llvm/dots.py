@@ -171,7 +171,7 @@ class Dots:
         key: LoadKey = (first.buffer, terms, const, count * lane.width, lane.some, ())
         if key not in self.memory.loads:
             pointer = self.addresses.pointer(first.buffer, terms, const)
-            lanes = self.memory.lanes(lane.width, lane.some)
+            lanes = self.memory.masked.lanes(lane.width, lane.some)
             text = masked_load(self.declarations, f"int{bits}", lane.width, lanes, pointer)
             word, kind = Ssa(self.fn.emit(text), lane.width, f"int{bits}"), (count * lane.width)
             ssa = self.fn.emit(

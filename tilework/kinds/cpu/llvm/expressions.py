@@ -205,8 +205,10 @@ class Expressions:
         out: Ssa | None = None
         for i in range(lane.active):
             self.bindings.bind(var, lane.offset + i)
-            some = lane.some
-            part = self.value(e) if some is None else self._guarded(self.memory.counts(some, i), e)
+            if lane.some is None:
+                part = self.value(e)
+            else:
+                part = self._guarded(self.memory.masked.counts(lane.some, i), e)
             into = Ssa("poison" if out is None else out.ssa, lane.width, part.dtype)
             text = f"insertelement {into.type} {into.ssa}, {part.type} {part.ssa}, i32 {i}"
             out = Ssa(self.fn.emit(text), lane.width, part.dtype)

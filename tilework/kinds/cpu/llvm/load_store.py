@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
 from tilework.index.form import Form
 from tilework.index.symbols import range_of
@@ -13,9 +12,10 @@ from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Terms
-from tilework.kinds.cpu.llvm.lanes import Active, Lane, Mask
-from tilework.kinds.cpu.llvm.masks import first_lanes, masked_load, masked_store, moves, plain_type
-from tilework.kinds.cpu.llvm.ssa import BYTES, LLVM_TYPE, Ssa, vector_type
+from tilework.kinds.cpu.llvm.lanes import Active, Lane
+from tilework.kinds.cpu.llvm.masked import MaskedMoves
+from tilework.kinds.cpu.llvm.registers import Registers
+from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
 from tilework.lower.ir import Buffer, Load
 from tilework.te.expr import Axis, Expr
 
@@ -29,10 +29,10 @@ class LoadStore:
     """Emits loads and stores.
 
     Attributes:
-        registers: values of register buffers, by their first element.
+        masked: moves of vectors of which some lanes count.
+        registers: what register buffers hold.
         guards: conditions under which the code being emitted counts, outermost first.
         loads: loads of the current straight-line code; `Dots` keeps its own here, too.
-        defined: of registers, the lanes that alone hold values; not there where others may.
     """
 
     def __init__(self, addresses: Addresses, arithmetic: Arithmetic) -> None:
@@ -41,19 +41,17 @@ class LoadStore:
         self.bindings = addresses.integers.bindings
         self.fn = arithmetic.fn
         self.declarations = arithmetic.declarations
-        self.registers: dict[tuple[Buffer, int], Ssa] = {}
+        self.masked = MaskedMoves(self.fn, self.declarations)
+        self.registers = Registers(arithmetic, self.masked)
         self.guards: list[str] = []
         self.loads: dict[LoadKey, Ssa] = {}
-        self.defined: dict[tuple[Buffer, int], Mask] = {}
-        self._predicates: dict[Mask, str] = {}
-        self._place = ""
 
     # -- state of straight-line code --------------------------------------------------------
 
     def forget(self) -> None:
         """Start of a new basic block: nothing loaded so far may be reused."""
         self.loads.clear()
-        self._predicates.clear()
+        self.masked.forget()
 
     def invalidate(self, buffer: Buffer) -> None:
         """A store to ``buffer`` makes earlier loads of it stale."""
@@ -80,7 +78,7 @@ class LoadStore:
         const, terms, lane_c, lane = self.bindings.split(form)
         width, active = extent_of(lane if lane_c == 1 else None)
         if buffer.scope == "register":
-            return self._register(buffer, const, width)
+            return self.registers.read(buffer, const, width)
         if lane_c not in (0, 1) or not self.fits(buffer, width, active):
             return None
         found = self._loaded(buffer, terms, const, width, active)
@@ -94,27 +92,6 @@ class LoadStore:
         """Whether so many elements may be loaded at once: also from where a guard sends them."""
         most = active if isinstance(active, int) else width
         return not self.guards or most <= max(range_of(buffer.size)[0], 1)
-
-    def _register(self, buffer: Buffer, element: Extent, width: int) -> Ssa:
-        """Register elements: the vector that starts there, or a part of one."""
-        assert isinstance(element, int), "elements of registers are known"
-        back = 0
-        while (buffer, element - back) not in self.registers:
-            back += 1
-        found = self.registers[buffer, element - back]
-        if found.width == width:
-            return found
-        if back + width > found.width:
-            raise ScheduleError(f"the vectors of {buffer.name} are cut in more than one way")
-        if width == 1:
-            text = f"extractelement {found.type} {found.ssa}, i32 {back}"
-        else:
-            lanes = ", ".join(f"i32 {back + i}" for i in range(width))
-            text = (
-                f"shufflevector {found.type} {found.ssa}, {found.type} poison, "
-                f"<{width} x i32> <{lanes}>"
-            )
-        return Ssa(self.fn.emit(text), width, found.dtype)
 
     def known(self, e: Load) -> Ssa | None:
         """The value of a load made before in this block, under the same or weaker guards."""
@@ -144,7 +121,7 @@ class LoadStore:
             self._prefetch(pointer, buffer.streamed)
         kind = vector_type(buffer.dtype, width)
         if active != width:
-            ssa = self._masked_load(buffer.dtype, pointer, width, active)
+            ssa = self.masked.load(buffer.dtype, pointer, width, active)
         else:
             ssa = self.fn.emit(f"load {kind}, ptr {pointer}, align {BYTES[buffer.dtype]}")
         if buffer.dtype == "bool":
@@ -152,54 +129,12 @@ class LoadStore:
             return Ssa(self.fn.emit(f"icmp ne {kind} {ssa}, {zero}"), width, "bool")
         return Ssa(ssa, width, buffer.dtype)
 
-    def _masked_load(self, dtype: str, pointer: str, width: int, active: Active) -> str:
-        plain = plain_type(dtype)
-        as_plain, kind = vector_type(plain, width), vector_type(dtype, width)
-        if isinstance(active, Mask) and not moves(dtype, self.declarations.features):
-            ssa = self._loaded_lanes(plain, pointer, width, active)
-        else:
-            lanes = self.lanes(width, active)
-            ssa = self.fn.emit(masked_load(self.declarations, plain, width, lanes, pointer))
-        return ssa if as_plain == kind else self.fn.emit(f"bitcast {as_plain} {ssa} to {kind}")
-
-    def _loaded_lanes(self, dtype: str, pointer: str, width: int, some: Mask) -> str:
-        """Neighbours one by one, without a branch."""
-        ssa, kind, one = "poison", vector_type(dtype, width), LLVM_TYPE[dtype]
-        for i in range(width):
-            at = self._place_of(some, i, pointer, i * BYTES[dtype])
-            element = self.fn.emit(f"load {one}, ptr {at}, align {BYTES[dtype]}")
-            ssa = self.fn.emit(f"insertelement {kind} {ssa}, {one} {element}, i32 {i}")
-        return ssa
-
-    def _place_of(self, some: Mask, i: int, pointer: str, offset: int) -> str:
-        """Where a lane's element is: of one that does not count, nowhere."""
-        at = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}") if offset else pointer
-        return self.fn.emit(f"select i1 {self.counts(some, i)}, ptr {at}, ptr {self._nowhere()}")
-
-    def lanes(self, width: int, active: Active) -> str:
-        """A predicate for each lane: whether it counts."""
-        if isinstance(active, int):
-            return first_lanes(width, active)
-        value = active.value
-        if value.dtype == "bool":
-            return value.ssa
-        found = self._predicates.get(active)
-        if found is None:
-            text = f"icmp slt {value.type} {value.ssa}, zeroinitializer"
-            found = self._predicates[active] = self.fn.emit(text)
-        return found
-
-    def counts(self, some: Mask, i: int) -> str:
-        """Whether one lane counts, as a predicate."""
-        text = f"icmp sgt i64 {some.count}, {some.offset + i}"
-        return self.fn.hoist(some.depth, text, text)
-
     def guarded_pointer(self, buffer: Buffer, pointer: str) -> str:
         """The pointer, or one that may be read where a guard does not hold: the buffer's start."""
         for guard in self.guards:
             base = self.bindings.base[buffer]
             if range_of(buffer.size)[0] < 1:  # there may be no element
-                base = self._nowhere()
+                base = self.masked.nowhere()
             pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
         return pointer
 
@@ -240,7 +175,7 @@ class LoadStore:
         width = lane.width if lane is not None else 1
         v = self.arithmetic.splat(v, width) if lane_c != 0 else v
         if buffer.scope == "register":
-            self._keep(buffer, const, self.arithmetic.splat(v, width), lane)
+            self.registers.keep(buffer, const, self.arithmetic.splat(v, width), lane)
             return
         if lane is not None and lane_c != 1:
             self._store_lanes(buffer, terms, const, lane_c, lane, v)
@@ -250,21 +185,6 @@ class LoadStore:
             self._store_at(buffer, pointer, v, idle)
         self.invalidate(buffer)
 
-    def _keep(self, buffer: Buffer, element: Extent, v: Ssa, lane: Lane | None) -> None:
-        """Put a value into a register; lanes that do not count keep what they hold."""
-        assert isinstance(element, int), "elements of registers are known"
-        key = buffer, element
-        before, some = self.registers.get(key), lane.some if lane is not None else None
-        if some is None:
-            self.defined.pop(key, None)
-        elif before is None or before.width != v.width:
-            self.defined[key] = some
-        elif self.defined.get(key) != some:
-            self.defined.pop(key, None)
-            chosen = Ssa(self.lanes(v.width, some), v.width, "bool")
-            v = self.arithmetic.select(chosen, v, before)
-        self.registers[key] = v
-
     def _store_lanes(
         self, buffer: Buffer, terms: Terms, const: Extent, step: Extent, lane: Lane, v: Ssa
     ) -> None:
@@ -273,15 +193,8 @@ class LoadStore:
             one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
             p = self.addresses.pointer(buffer, terms, const + i * step)
             if lane.some is not None:
-                p = self._place_of(lane.some, i, p, 0)
+                p = self.masked.place_of(lane.some, i, p, 0)
             self._store_at(buffer, p, Ssa(one, 1, v.dtype))
-
-    def _nowhere(self) -> str:
-        """A place that nobody reads."""
-        if not self._place:
-            self._place = self.fn.name()
-            self.fn.blocks[0].hoisted.insert(0, f"  {self._place} = alloca i64")
-        return self._place
 
     def _store_at(
         self, buffer: Buffer, pointer: str, v: Ssa, active: Active | None = None
@@ -291,19 +204,8 @@ class LoadStore:
             v = Ssa(self.fn.emit(f"zext {v.type} {v.ssa} to {kind}"), v.width, "int8")
         if active is None:
             self.fn.line(f"store {v.type} {v.ssa}, ptr {pointer}, align {BYTES[buffer.dtype]}")
-            return
-        plain = plain_type(buffer.dtype)
-        kind = vector_type(plain, v.width)
-        if kind != v.type:
-            v = Ssa(self.fn.emit(f"bitcast {v.type} {v.ssa} to {kind}"), v.width, plain)
-        if isinstance(active, Mask) and not moves(plain, self.declarations.features):
-            for i in range(v.width):
-                one = self.fn.emit(f"extractelement {v.type} {v.ssa}, i32 {i}")
-                at = self._place_of(active, i, pointer, i * BYTES[plain])
-                self._store_at(buffer, at, Ssa(one, 1, plain))
-            return
-        lanes = self.lanes(v.width, active)
-        self.fn.line(masked_store(self.declarations, plain, v, lanes, pointer))
+        else:
+            self.masked.store(buffer.dtype, pointer, v, active)
 
 
 def extent_of(lane: Lane | None) -> tuple[int, Active]:

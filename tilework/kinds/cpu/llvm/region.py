@@ -241,7 +241,7 @@ class RegionCode:
 
     def _serial(self, s: ir.For) -> None:
         """A loop; register elements that its body updates are carried in phis."""
-        fn, registers = self.fn, self.memory.registers
+        fn, registers = self.fn, self.memory.registers.values
         start, stop = (
             self.integers.int_value(x)[0] if isinstance(x, Expr) else self.integers.literal(x)
             for x in (s.start, s.extent)
@@ -290,7 +290,7 @@ class RegionCode:
         self._forget()
 
     def _if(self, s: ir.If) -> None:
-        fn, registers = self.fn, self.memory.registers
+        fn, registers = self.fn, self.memory.registers.values
         cond, _ = self.integers.int_value(s.cond)
         if cond in ("true", "false"):
             chosen = s.then if cond == "true" else s.orelse
