@@ -31,7 +31,7 @@ PIECES = 16
 class Lanes:
     """A value of the function; arithmetic on it records instructions."""
 
-    body: Body
+    body: Recorder
     ssa: str
     dtype: str
 
@@ -91,8 +91,8 @@ class Lanes:
         return self.body.bits("xor", self, other)
 
 
-class Body:
-    """The lines of one function of ``width`` lanes."""
+class Recorder:
+    """The lines of one function of ``width`` lanes: an instruction each."""
 
     def __init__(self, declarations: Declarations, width: int) -> None:
         self.declarations, self.width = declarations, width
@@ -155,6 +155,35 @@ class Body:
         text = ", ".join(f"{x.type} {x.ssa}" for x in args)
         return self.emit(f"call {a.type} {symbol}({text})", a.dtype)
 
+    def convert(self, instruction: str, x: Lanes, dtype: str) -> Lanes:
+        """A conversion: ``bitcast fptosi sitofp fpext fptrunc``."""
+        to = Ssa("", self.width, dtype).type
+        return self.emit(f"{instruction} {x.type} {x.ssa} to {to}", dtype)
+
+    def text(self, symbol: str, result: Lanes) -> str:
+        """The function's IR, which returns ``result``."""
+        parameters = ", ".join(f"{a.type} {a.ssa}" for a in self.arguments)
+        head = f"define internal {result.type} {symbol}({parameters}) #0 {{"
+        return "\n".join([head, *self.lines, f"  ret {result.type} {result.ssa}", "}"])
+
+    def template(self, result: Lanes) -> Template:
+        """The function's lines, to be written into other functions."""
+        count = len(self.arguments)
+
+        def place(name: re.Match[str]) -> str:
+            number = int(name[2])
+            return f"{{{number if name[1] == 'x' else count + number - 1}}}"
+
+        def placed(text: str) -> str:
+            return _NAME.sub(place, text.replace("{", "{{").replace("}", "}}"))
+
+        declared = frozenset(self.declarations.declared)
+        return Template(placed("\n".join(self.lines)), placed(result.ssa), self._next, declared)
+
+
+class Body(Recorder):
+    """A function written in formulas, of one instruction or several."""
+
     def fma(self, a: Lanes, b: Operand, c: Operand) -> Lanes:
         """``a * b + c``, fused where the target can."""
         return self.intrinsic("fmuladd", a, self.lift(b, a.dtype), self.lift(c, a.dtype))
@@ -216,36 +245,11 @@ class Body:
         """A whole number at most a little more than 1/2 away."""
         return self.intrinsic("floor", x + 0.5)
 
-    def convert(self, instruction: str, x: Lanes, dtype: str) -> Lanes:
-        """A conversion: ``bitcast fptosi sitofp fpext fptrunc``."""
-        to = Ssa("", self.width, dtype).type
-        return self.emit(f"{instruction} {x.type} {x.ssa} to {to}", dtype)
-
     def power_of_two(self, exponent: Lanes) -> Lanes:
         """Two to a power given as a whole int32 (or int64) within the range of normal numbers."""
         wide = exponent.dtype == "int64"
         kind, bias, shift = ("float64", 1023, 52) if wide else ("float32", 127, 23)
         return self.convert("bitcast", self.bits("shl", exponent + bias, shift), kind)
-
-    def text(self, symbol: str, result: Lanes) -> str:
-        """The function's IR, which returns ``result``."""
-        parameters = ", ".join(f"{a.type} {a.ssa}" for a in self.arguments)
-        head = f"define internal {result.type} {symbol}({parameters}) #0 {{"
-        return "\n".join([head, *self.lines, f"  ret {result.type} {result.ssa}", "}"])
-
-    def template(self, result: Lanes) -> Template:
-        """The function's lines, to be written into other functions."""
-        count = len(self.arguments)
-
-        def place(name: re.Match[str]) -> str:
-            number = int(name[2])
-            return f"{{{number if name[1] == 'x' else count + number - 1}}}"
-
-        def placed(text: str) -> str:
-            return _NAME.sub(place, text.replace("{", "{{").replace("}", "}}"))
-
-        declared = frozenset(self.declarations.declared)
-        return Template(placed("\n".join(self.lines)), placed(result.ssa), self._next, declared)
 
 
 @dataclass(frozen=True)
@@ -271,4 +275,4 @@ class Template:
 
 
 _NAME = re.compile(r"%([xt])(\d+)\b")
-"""Arguments and values of a `Body`."""
+"""Arguments and values of a function."""

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.dtypes import NARROW_FLOATS, is_float, is_integer
+from tilework.dtypes import is_float, is_integer
 from tilework.errors import ScheduleError
 from tilework.index.extents import known
 from tilework.index.form import Form
+from tilework.kinds.cuda.source.arithmetic import Arithmetic
 from tilework.kinds.cuda.source.indices import flat, is_index
 from tilework.kinds.cuda.source.names import Names
-from tilework.kinds.cuda.source.types import UNSIGNED, VALUE, literal
+from tilework.kinds.cuda.source.types import literal
 from tilework.lower.ir import Buffer, Load
 from tilework.te import expr as x
 from tilework.te.affine import sum_of, value_of
 from tilework.te.ranges import range_of
 
-_FUNCTIONS = {
-    "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh", "erf": "erf",
-    "abs": "fabs", "floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc",
-    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
-    "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "expm1": "expm1", "log1p": "log1p", "pow": "pow", "fmod": "fmod",
-}  # fmt: skip
-"""CUDA's names of math functions of double; those of float end in ``f``."""
-_SIMPLE = {"+": "+", "-": "-", "*": "*", "/": "/"}
+_SIMPLE = {"+", "-", "*", "/"}
 _PLAIN = {*_SIMPLE, "&", "|", "^"}
 """Of index expressions: a sum that is no sum of terms is a product of two variables."""
 _WRAPPING = {"+", "-", "*", "&", "|", "^"}
-_HELPERS = {
-    "//": "tw_floordiv", "%": "tw_modulo", "quot": "tw_quotient", "rem": "tw_remainder",
-    "<<": "tw_left", ">>": "tw_right", "max": "tw_maximum", "min": "tw_minimum",
-}  # fmt: skip
 _REGISTERS = ("register", "thread")
 
 
@@ -40,13 +29,13 @@ class Expressions:
 
     Attributes:
         names: of buffers and variables.
-        called: helper functions that texts call.
+        arithmetic: operators on texts, which knows the helpers that are called.
         values: texts that stand for some nodes, by their identity: values computed before.
     """
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self.called: set[str] = set()
+        self.arithmetic = Arithmetic()
         self.values: dict[int, str] = {}
 
     # -- accesses -----------------------------------------------------------------------------
@@ -132,17 +121,12 @@ class Expressions:
             case x.Select() | x.IfThenElse():
                 return f"({self.text(e.cond)} ? {self.text(e.a)} : {self.text(e.b)})"
             case x.Cast():
-                return self._cast(self.text(e.a), e.a.dtype, e.dtype)
+                return self.arithmetic.cast(self.text(e.a), e.a.dtype, e.dtype)
             case x.Call():
                 return self._call(e)
             case x.Lookup():
                 return self._lookup(e)
         raise ScheduleError(f"no CUDA C is known for {type(e).__name__}")
-
-    def helper(self, name: str) -> str:
-        """A helper function, which the kernel's text will define."""
-        self.called.add(name)
-        return name
 
     def index(self, e: x.Expr) -> str:
         """An integer expression on its own: without parentheses around a sum."""
@@ -169,22 +153,15 @@ class Expressions:
                 return f"({a} {'/' if e.op in ('//', 'quot') else '%'} {b})"
         if e.op in _PLAIN:
             return f"({a} {e.op} {b})"
-        return self._helper(e.op, e.dtype, a, b)
+        return self.arithmetic.by_helper(e.op, e.dtype, a, b)
 
     def _binary(self, e: x.Binary) -> str:
         a, b = self.text(e.a), self.text(e.b)
         if is_float(e.dtype) and e.op in _SIMPLE:
             return self._float(e, a, b)
         if e.op in _WRAPPING:
-            return self.arithmetic(e.op, e.dtype, a, b)
-        return self._helper(e.op, e.dtype, a, b)
-
-    def arithmetic(self, op: str, dtype: str, a: str, b: str) -> str:
-        """A sum, difference, product or operation on bits; integers wrap around."""
-        if dtype not in UNSIGNED:
-            return f"({a} {op} {b})"
-        wide = UNSIGNED[dtype]
-        return f"({VALUE[dtype]})(({wide}){a} {op} ({wide}){b})"
+            return self.arithmetic.wrapping(e.op, e.dtype, a, b)
+        return self.arithmetic.by_helper(e.op, e.dtype, a, b)
 
     def accumulated(self, buffer: Buffer, indices: Sequence[x.Expr], value: x.Expr) -> str:
         """What is stored at a place; a maximum or minimum that its register takes part in.
@@ -209,45 +186,15 @@ class Expressions:
             return b if values[0] == 1.0 else a
         return f"({a} {e.op} {b})"
 
-    def _helper(self, op: str, dtype: str, a: str, b: str) -> str:
-        name = self.helper(_HELPERS[op])
-        return f"{name}<{VALUE[dtype]}>({a}, {b})"
-
     def _compare(self, e: x.Compare) -> str:
         a, b = self.text(e.a), self.text(e.b)
         return f"({a} {e.op} {b})"
-
-    def _cast(self, text: str, source: str, to: str) -> str:
-        if to == source:
-            return text
-        if to == "bool":
-            return f"({text} != 0)"
-        if to in NARROW_FLOATS:
-            value = text if source in ("float32", *NARROW_FLOATS) else f"(float){text}"
-            return f"TW_ROUND_{'F16' if to == 'float16' else 'BF16'}({value})"
-        if source in NARROW_FLOATS and to == "float32":
-            return text
-        if is_float(source) and is_integer(to):
-            if to == "uint64":
-                return f"{self.helper('tw_to_uint64')}({text})"
-            if to in ("int32", "int64"):
-                return f"({VALUE[to]}){text}"
-            way = "int64_t" if to == "uint32" else "int"
-            return f"({VALUE[to]})({way}){text}"
-        return f"({VALUE[to]}){text}"
 
     def _call(self, e: x.Call) -> str:
         args = [self.text(a) for a in e.args]
         if e.name == "rounded":
             return self._rounded(e.args[0], args[0])
-        if e.name == "round_tf32":
-            return f"__uint_as_float(TW_ROUND_TF32({args[0]}))"
-        if e.name == "sigmoid":
-            return f"{self.helper('tw_sigmoid')}({args[0]})"
-        if e.name not in _FUNCTIONS:
-            raise ScheduleError(f"no CUDA C is known for the function {e.name}")
-        suffix = "" if e.dtype == "float64" else "f"
-        return f"{_FUNCTIONS[e.name]}{suffix}({', '.join(args)})"
+        return self.arithmetic.call(e.name, e.dtype, args)
 
     def _rounded(self, e: x.Expr, text: str) -> str:
         """A product by the function that is never contracted; other values are rounded anyway."""

@@ -85,7 +85,7 @@ def print_region(region: ir.Region, same: frozenset[ir.Buffer]) -> Entry:
     bounds = f"{region.block_size}, {region.least_blocks}".removesuffix(", 0")
     head = f'extern "C" __global__ void __launch_bounds__({bounds}) {NAME}({", ".join(heads)}) {{'
     memory = f"  TW_BLOCK_{'STATIC' if static else 'DYNAMIC'}({nbytes});\n" if nbytes else ""
-    body = f"{definitions(texts.called)}{head}\n{memory}{tables}{lines.text}}}\n"
+    body = f"{definitions(texts.arithmetic.called)}{head}\n{memory}{tables}{lines.text}}}\n"
     name = f"k_{hashlib.sha256(body.encode()).hexdigest()[:16]}"
     return Entry(
         name,

@@ -6,7 +6,6 @@ from tilework.dtypes import dtype_bytes, is_float
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.source.expressions import Expressions
 from tilework.kinds.cuda.source.lines import Lines
-from tilework.kinds.cuda.source.types import VALUE
 from tilework.lower.ir import AsyncCopy, Combine, Intrinsic, Load
 from tilework.te.nodes import REDUCTIONS
 
@@ -29,9 +28,8 @@ def combined(kind: str, dtype: str, a: str, b: str, texts: Expressions) -> str:
     if kind in ("max", "min"):
         if is_float(dtype):
             return f"f{kind}{'' if dtype == 'float64' else 'f'}({a}, {b})"
-        name = texts.helper("tw_maximum" if kind == "max" else "tw_minimum")
-        return f"{name}<{VALUE[dtype]}>({a}, {b})"
-    return texts.arithmetic("+" if kind == "sum" else "*", dtype, a, b)
+        return texts.arithmetic.by_helper(kind, dtype, a, b)
+    return texts.arithmetic.wrapping("+" if kind == "sum" else "*", dtype, a, b)
 
 
 def print_combine(s: Combine, texts: Expressions, lines: Lines, *, again: bool) -> None:
