@@ -59,7 +59,7 @@ def convolution(shape, window, n, kind="uint8", strides=(1, 1)):
 def unit_rows(sketch, rows):
     """Those of the rows whose tiles the unit computes."""
     found = np.zeros(len(rows), bool)
-    for block, part in zip(sketch.blocks, sketch.parts(rows), strict=True):
+    for block, part in zip(sketch.blocks, sketch.programs.parts(rows), strict=True):
         if block.matrix is not None:
             tile = [part.nest.tiles[a][-1] for a in block.spatial]
             found |= part.of_all(in_unit(block, tile))

@@ -14,6 +14,7 @@ from tilework.space import SearchSpace, Sketch
 from tilework.space.decision import Decision
 from tilework.space.draws import Draws, Joint
 from tilework.space.protocol import space_of
+from tilework.space.sampling import Sampling
 from tilework.target import Target
 from tilework.te.expr import Axis
 
@@ -90,5 +91,6 @@ def test_no_valid_row_is_left_out(sketch: Sketch):
 
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_half_of_what_is_drawn_is_valid(sketch: Sketch):
-    rows = sketch._drawn(np.random.default_rng(2), 4000)
+    sampling = Sampling(sketch.programs, sketch.num_decisions)
+    rows = sampling.drawn(np.random.default_rng(2), 4000)
     assert sketch.valid(rows).mean() > 0.5

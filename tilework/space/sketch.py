@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +13,20 @@ from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
 from tilework.space.describe import describe
-from tilework.space.draws import Draws
 from tilework.space.moves import Moves
-from tilework.space.nest import BlockNest, BlockRows, Face, typical
+from tilework.space.nest import BlockNest, Face, typical
 from tilework.space.plan import StagePlan
+from tilework.space.programs import Programs
 from tilework.space.protocol import space_of
+from tilework.space.sampling import Sampling
 from tilework.space.siblings import stages_of
 from tilework.space.winograd import WeightTransform
 from tilework.target import Target
 from tilework.te import ComputeDAG
 from tilework.te.tensor import Compute
 
-_MAX_SAMPLING_ROUNDS = 12
 _MOVES = 4
 """Draws of the decisions that a row does not bring along from another sketch."""
-_RARE_DRAWS = 8192
-"""Rows drawn of each block where valid ones are very rare."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +98,9 @@ class Sketch:
         return sum(len(d.choices) > 1 for d in self.decisions)
 
     @cached_property
-    def size(self) -> float:
-        """Number of rows that sampling can produce, before validity."""
-        return float(math.prod(len(d.choices) for d in self.decisions))
+    def programs(self) -> Programs:
+        """Its rows as programs."""
+        return Programs(self.id, self.blocks, self.by_block, self.target)
 
     def check(self, rows: Sequence[int] | Sequence[Sequence[int]] | Rows) -> Rows:
         """Rows as a matrix of the right width.
@@ -125,11 +122,6 @@ class Sketch:
         pairs = zip(self.blocks, self.by_block, strict=True)
         return [BlockNest.of(block, rows, own, extent) for block, own in pairs]
 
-    def parts(self, rows: Rows) -> list[BlockRows]:
-        """The given rows as each block sees them."""
-        pairs = zip(self.blocks, self.by_block, strict=True)
-        return [BlockRows.of(block, rows, own) for block, own in pairs]
-
     def describe(self, row: Sequence[int]) -> str:
         """The schedule that a row selects: steps with numbers, then the loop tree.
 
@@ -144,50 +136,7 @@ class Sketch:
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` valid random rows (fewer only if valid ones are very rare)."""
-        kept: list[Rows] = []
-        total = 0
-        for _ in range(_MAX_SAMPLING_ROUNDS):
-            draw = 2 * (n - total) + 16
-            rows = self._drawn(rng, draw)
-            good = np.flatnonzero(self._within_limits(self.parts(rows)))
-            kept.append(rows[good[: n - total]])
-            total += len(kept[-1])
-            if total >= n:
-                break
-        if total < n:
-            kept.append(self._sample_by_block(rng, n - total))
-        return np.concatenate(kept) if kept else np.empty((0, self.num_decisions), np.int32)
-
-    def _drawn(self, rng: np.random.Generator, n: int) -> Rows:
-        """Rows of random choices, valid or not."""
-        columns = np.empty((self.num_decisions, n), np.int32)
-        for draws in self._draws:
-            draws.into(columns, rng)
-        return columns.T
-
-    @cached_property
-    def _draws(self) -> tuple[Draws, ...]:
-        """How the decisions of each block are drawn."""
-        fits = space_of(self.target).fits
-        return tuple(
-            Draws.of(own, block.spatial, partial(fits, block, target=self.target))
-            for block, own in zip(self.blocks, self.by_block, strict=True)
-        )
-
-    def _sample_by_block(self, rng: np.random.Generator, n: int) -> Rows:
-        """Up to ``n`` valid random rows where rows are rarely valid in all blocks at once."""
-        space, draw = space_of(self.target), max(2 * n, _RARE_DRAWS)
-        out = np.empty((n, self.num_decisions), np.int32)
-        for block, own, draws in zip(self.blocks, self.by_block, self._draws, strict=True):
-            columns = np.ones((self.num_decisions, draw), np.int32)
-            draws.into(columns, rng)
-            good = space.valid(BlockNest.of(block, columns.T, own), self.target)
-            rows = columns.T[good]
-            if not len(rows):
-                return out[:0]
-            of_block = [c for d in own for c in d.columns]
-            out[:, of_block] = rows[rng.integers(len(rows), size=n)][:, of_block]
-        return out[self.valid(out)]
+        return self._sampling.rows(rng, n)
 
     def mutate(
         self,
@@ -202,16 +151,15 @@ class Sketch:
         """
         own = self.row_hash(rows)
         known = own if taken is None else np.concatenate([own, taken])
-        return self._moves.children(rng, rows, self._judged, known)
+        return self._moves.children(rng, rows, self.programs.judged, known)
+
+    @cached_property
+    def _sampling(self) -> Sampling:
+        return Sampling(self.programs, self.num_decisions)
 
     @cached_property
     def _moves(self) -> Moves:
         return Moves(self.by_block)
-
-    def _judged(self, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
-        """Which rows of table entries are valid, and the identity of each."""
-        parts = self.parts(rows)
-        return self._within_limits(parts), self._hashed(self._plain(rows, parts))
 
     def crossover(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:
         """Children that take each decision from either parent; invalid ones fall back to ``a``."""
@@ -258,20 +206,15 @@ class Sketch:
         for d in self.decisions:
             near[:, at : at + len(d.choices), d.columns] = d.choices
             at += len(d.choices)
-        found = near.reshape(centres.shape)
-        good = (found != centres).any(axis=1) & self._within_limits(self.parts(found))
-        each = zip(found.reshape(near.shape), good.reshape(len(rows), -1), strict=True)
+        changed = near.reshape(centres.shape)
+        good = (changed != centres).any(axis=1)
+        good &= self.programs.within_limits(self.programs.parts(changed))
+        each = zip(changed.reshape(near.shape), good.reshape(len(rows), -1), strict=True)
         return [own[valid] for own, valid in each]
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows lower to a program within the target's limits (all others are refused)."""
-        ok = np.all(rows >= 0, axis=1)
-        return np.asarray(ok & self._within_limits(self.parts(np.maximum(rows, 0))))
-
-    def _within_limits(self, parts: Sequence[BlockRows]) -> NDArray[np.bool_]:
-        space = space_of(self.target)
-        each = [part.of_all(space.valid(part.nest, self.target)) for part in parts]
-        return np.logical_and.reduce(each)
+        return self.programs.valid(rows)
 
     def canonical(self, rows: Rows) -> Rows:
         """The rows with columns that have no effect set to zero: the same programs.
@@ -280,30 +223,13 @@ class Sketch:
         effect: the code differs in how loops are counted, and the row with zeros is the faster one
         by a percent.
         """
-        return self._plain(rows, self.parts(rows))
-
-    def _plain(self, rows: Rows, parts: Sequence[BlockRows]) -> Rows:
-        out, space = rows.copy(), space_of(self.target)
-        for own, part in zip(self.by_block, parts, strict=True):
-            plain = space.canonical(part.nest, self.target)
-            for d in own:
-                if d.kind in plain:
-                    out[:, d.columns[0]] = part.of_all(plain[d.kind])
-        return out
+        return self.programs.canonical(rows, self.programs.parts(rows))
 
     # -- identity ----------------------------------------------------------------------------
 
     def row_hash(self, rows: Rows) -> NDArray[np.uint64]:
         """A 64-bit identity of each row's program: columns without effect do not count."""
-        return self._hashed(self.canonical(rows))
-
-    def _hashed(self, rows: Rows) -> NDArray[np.uint64]:
-        h = np.full(len(rows), 1469598103934665603 + self.id, np.uint64)
-        with np.errstate(over="ignore"):
-            for c in range(rows.shape[1]):
-                h = (h ^ rows[:, c].astype(np.uint64)) * np.uint64(1099511628211)
-                h ^= h >> np.uint64(29)
-        return h
+        return self.programs.hashes(rows, self.programs.parts(rows))
 
 
 def _equal(one: Decision, other: Decision) -> bool:

@@ -26,7 +26,7 @@ def nests_of(columns, cores=2):
         if decision.name in columns:
             rows[:, decision.columns] = columns[decision.name]
     assert sketch.valid(rows).all()
-    return sketch.parts(rows), Machine.of(task.target)
+    return sketch.programs.parts(rows), Machine.of(task.target)
 
 
 ROWS = {"data_pack.y": 1, "data_pack.parallel": 2, "bgemm.y": 1, "bgemm.parallel": 2}

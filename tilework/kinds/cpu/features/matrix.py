@@ -53,7 +53,7 @@ class SketchCost:
         same = known is not None and known.sketch is sketch and known.machine == machine
         if known is not None and same and np.array_equal(known.rows, rows):
             return known
-        parts = sketch.parts(rows)
+        parts = sketch.programs.parts(rows)
         blocks = [_block_cost(part, machine) for part in parts]
         found = _last = SketchCost(sketch, np.array(rows), machine, parts, blocks)
         return found
