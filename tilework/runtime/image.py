@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tilework.index.extents import Extent, known, known_shape, nbytes
 from tilework.index.symbols import Symbol, Symbolic
+from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
 
 ABI_VERSION = 5
@@ -227,6 +228,12 @@ def tuned_text(report: Sequence[TaskReport]) -> str:
         text += f", {moved.total()} transferred ({origins})"
     drafts = sum(r.source == "untuned" for r in report)
     return f"{text}, {drafts} by the draft" if drafts else text
+
+
+def recorded_text(report: Sequence[TaskReport]) -> str:
+    """How long all calls of tuned tasks took by themselves."""
+    total = sum((r.latency_s or 0) * r.weight for r in report)
+    return f"recorded time of all tasks {latency(total)}"
 
 
 def _origin(source: str) -> str:

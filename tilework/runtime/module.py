@@ -8,13 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
-from tilework.index.extents import known
 from tilework.index.symbols import Symbol
-from tilework.latency import latency
+from tilework.runtime import kernel_times
 from tilework.runtime.archive import write_image
 from tilework.runtime.bound import (
     BoundCall,
@@ -28,10 +26,16 @@ from tilework.runtime.bound import (
 )
 from tilework.runtime.contexts import Contexts, mib
 from tilework.runtime.executor import Roofline, executor_of
-from tilework.runtime.image import Image, TaskReport, Value, tuned_text, winograd_text
+from tilework.runtime.image import (
+    Image,
+    TaskReport,
+    Value,
+    recorded_text,
+    tuned_text,
+    winograd_text,
+)
 from tilework.runtime.names import all_given, in_order
 from tilework.runtime.past import Past, run_behind
-from tilework.runtime.samples import take_samples
 from tilework.runtime.signature import Key
 from tilework.runtime.sites import Site
 from tilework.runtime.timing import BenchmarkResult, KernelTime, time_runs
@@ -133,9 +137,11 @@ class Module:
                 cannot run the code; or the past is another module's, in use, or full.
         """
         if past is not None:
-            return self._continued(past, all_given(inputs, more))
-        wanted = self.image.inputs
-        arrays = in_order([v.name for v in wanted], all_given(inputs, more), self._wanted)
+            ends = self.image.ends
+            fed = [v for v in ends.inputs if v.io not in ends.continued]
+            read = dict(zip(fed, self._arrays(fed, inputs, more), strict=True))
+            return run_behind(past, read, ends, self._contexts, self.num_threads)
+        arrays = self._arrays(self.image.inputs, inputs, more)
         site = self._contexts.sites.of(arrays)
         buffers = [*given_inputs(site.ends, arrays), *new_outputs(site.ends)]
         with self._contexts.turn(self.num_threads, site) as context:
@@ -259,27 +265,7 @@ class Module:
             at: the values of symbols, by name; typical ones where none is given.
         """
         count, site = self._threads(threads), self._contexts.sites.named(at)
-        image = site.image
-        buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
-        with self._contexts.turn(count, site) as context:
-            context.run(buffers, count)
-            runs = [context.profile(buffers, count) for _ in range(max(repeat, 1))]
-        seconds = np.maximum(np.median(runs, axis=0), 1e-9)
-        total = float(np.sum(seconds))
-        roof = self.roofline(count)
-        return [
-            KernelTime(
-                step.name,
-                step.desc,
-                time_ms=1e3 * s,
-                share=s / total,
-                gflops=step.operations / s * 1e-9,
-                gb_per_s=known(step.nbytes) / s * 1e-9,
-                roofline=roof.seconds(step, image) / s,
-                symbol=step.symbol,
-            )
-            for step, s in zip(image.steps, seconds.tolist(), strict=True)
-        ]
+        return kernel_times.within_runs(self._contexts, site, count, repeat)
 
     def roofline(self, threads: int | None = None) -> Roofline:
         """What this machine reaches with the module's kind of code; measured once per process."""
@@ -290,24 +276,7 @@ class Module:
     ) -> dict[str, float]:
         """Milliseconds of each kernel run again and again by itself, by name of its function."""
         count, site = self._threads(threads), self._contexts.sites.named(at)
-        buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
-        context = self._contexts.new(site)
-        with self._contexts.loaded().turn(count):
-            context.run(buffers, count)
-        out: dict[str, float] = {}
-        for i, step in enumerate(self.image.steps):
-            if step.symbol not in out:
-                call = context.bind_step(i, buffers, count)
-                call()
-                samples = take_samples(
-                    call,
-                    repeats=9,
-                    min_sample_s=1e-3,
-                    budget_s=0.02,
-                    stopwatch=self._contexts.loaded().stopwatch,
-                )
-                out[step.symbol] = 1e3 * samples.median
-        return out
+        return kernel_times.alone(self._contexts, site, count)
 
     def summary(self) -> str:
         """A few lines on what the module is and how it was compiled."""
@@ -334,8 +303,7 @@ class Module:
         if winograd := winograd_text(self.report):
             lines.append(f"  {winograd}")
         if tuned == len(self.report):
-            total = sum((r.latency_s or 0) * r.weight for r in self.report)
-            lines.append(f"  recorded time of all tasks {latency(total)}")
+            lines.append(f"  {recorded_text(self.report)}")
         return "\n".join(lines)
 
     def save(self, path: str | PathLike[str], *, private_key: Key | None = None) -> None:
@@ -355,13 +323,14 @@ class Module:
     def __repr__(self) -> str:
         return f"<Module {self.name} for {self.target}>"
 
-    def _continued(self, past: Past, given: Any) -> list[Array]:
-        """A run that continues a past."""
-        ends = self.image.ends
-        fed = [v for v in ends.inputs if v.io not in ends.continued]
-        arrays = in_order([v.name for v in fed], given, self._wanted)
-        inputs = dict(zip(fed, arrays, strict=True))
-        return run_behind(past, inputs, ends, self._contexts, self.num_threads)
+    def _arrays(self, values: Sequence[Value], inputs: Any, more: Sequence[Any]) -> list[Any]:
+        """What a run was given of some inputs, in their order."""
+
+        def wanted() -> str:
+            typed = (f"{v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs)
+            return f"module {self.name} takes the inputs {', '.join(typed)}"
+
+        return in_order([v.name for v in values], all_given(inputs, more), wanted)
 
     def _site(self, inputs: Mapping[str, Any], at: Mapping[str, int] | None) -> Site:
         """Where a call is bound."""
@@ -385,10 +354,6 @@ class Module:
             raise ModuleError(f"the number of threads must be at least 1, not {count}")
         executor_of(self.target).check_threads(self.image, count)
         return int(count)
-
-    def _wanted(self) -> str:
-        typed = (f"{v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs)
-        return f"module {self.name} takes the inputs {', '.join(typed)}"
 
 
 def _range_text(symbol: Symbol) -> str:

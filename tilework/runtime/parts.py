@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
-from tilework.latency import latency
 from tilework.runtime.arrays import check_array, random_array, ready_copy
 from tilework.runtime.bound import BoundCall
 from tilework.runtime.folder import write_folder
-from tilework.runtime.image import TaskReport, tuned_text, with_shares
+from tilework.runtime.image import TaskReport, recorded_text, tuned_text, with_shares
 from tilework.runtime.module import Module
 from tilework.runtime.names import all_given, in_order
 from tilework.runtime.other import room, version
@@ -189,8 +188,7 @@ class PartedModule:
             *(f"  {note}" for note in self.image.notes),
         ]
         if self.report and all(r.tuned for r in self.report):
-            total = sum((r.latency_s or 0) * r.weight for r in self.report)
-            lines.append(f"  recorded time of all tasks {latency(total)}")
+            lines.append(f"  {recorded_text(self.report)}")
         return "\n".join(lines)
 
     def save(self, path: str | PathLike[str], *, private_key: Key | None = None) -> None:

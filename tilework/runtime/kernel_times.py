@@ -1,0 +1,58 @@
+"""Times of a module's kernels, within whole runs and by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilework.index.extents import known
+from tilework.runtime.bound import new_outputs, random_inputs
+from tilework.runtime.contexts import Contexts
+from tilework.runtime.samples import take_samples
+from tilework.runtime.sites import Site
+from tilework.runtime.timing import KernelTime
+
+
+def within_runs(contexts: Contexts, site: Site, threads: int, repeat: int) -> list[KernelTime]:
+    """Times of all calls within runs on random inputs: the median of each."""
+    buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
+    with contexts.turn(threads, site) as context:
+        context.run(buffers, threads)
+        runs = [context.profile(buffers, threads) for _ in range(max(repeat, 1))]
+    seconds = np.maximum(np.median(runs, axis=0), 1e-9)
+    total = float(np.sum(seconds))
+    roof = contexts.loaded().roofline(threads)
+    return [
+        KernelTime(
+            step.name,
+            step.desc,
+            time_ms=1e3 * s,
+            share=s / total,
+            gflops=step.operations / s * 1e-9,
+            gb_per_s=known(step.nbytes) / s * 1e-9,
+            roofline=roof.seconds(step, site.image) / s,
+            symbol=step.symbol,
+        )
+        for step, s in zip(site.image.steps, seconds.tolist(), strict=True)
+    ]
+
+
+def alone(contexts: Contexts, site: Site, threads: int) -> dict[str, float]:
+    """Milliseconds of each kernel run again and again by itself, by name of its function."""
+    buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
+    context = contexts.new(site)
+    with contexts.loaded().turn(threads):
+        context.run(buffers, threads)
+    out: dict[str, float] = {}
+    for i, step in enumerate(site.image.steps):
+        if step.symbol not in out:
+            call = context.bind_step(i, buffers, threads)
+            call()
+            samples = take_samples(
+                call,
+                repeats=9,
+                min_sample_s=1e-3,
+                budget_s=0.02,
+                stopwatch=contexts.loaded().stopwatch,
+            )
+            out[step.symbol] = 1e3 * samples.median
+    return out
