@@ -70,11 +70,11 @@ class BlockCost:
         shape, machine, transform = self._shape, self.machine, self.nest.block.transform
         if transform is not None:
             return shape.tiles * _transform_cycles(self._facts, transform, shape, machine)
-        facts, found, loop = self._facts, self._step, self._loop
+        facts, step, loop = self._facts, self._step, self._loop
         cycles = shape.sum_over_versions(
             lambda pixels, vectors: (
-                version_cycles(facts, pixels, vectors, machine, found, shape)
-                + found.stalls * pixels / shape.pixels
+                version_cycles(facts, pixels, vectors, machine, step, shape)
+                + step.stalls * pixels / shape.pixels
                 + loop
             )
         )
@@ -83,14 +83,14 @@ class BlockCost:
                 lambda pixels, vectors: unit_cycles(self.nest, pixels, vectors, machine)
             )
             cycles = np.where(self._in_unit, own, cycles)
-        return cycles * self._points[0]
+        return cycles * self._sum.points
 
     @cached_property
     def finish(self) -> Floats:
         """Starting and finishing register tiles."""
         shape, machine = self._shape, self.machine
         tile_ops = shape.work * self._facts.finish_cycles(machine) + machine.tile_cycles
-        visits = self._visits
+        visits = self._sum.visits
         respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
         if self._in_unit is not None:
             own = kept_cycles(shape.work, visits) + shaping_cycles(self.nest)
@@ -132,7 +132,6 @@ class BlockCost:
     def terms(self) -> dict[str, Floats | float]:
         """All that is told to the learned model, by name; further terms are for it alone."""
         nest, shape, step = self.nest, self._shape, self._step
-        points, inner_points = self._points
         out: dict[str, Floats | float] = {
             "compute": self.compute,
             "finish": self.finish,
@@ -146,9 +145,9 @@ class BlockCost:
             "step_loads": step.loads,
             "guarded_loads": step.guarded,
             "unrolled_steps": self._steps_unrolled,
-            "reduce_points": points,
-            "reduce_inner": inner_points,
-            "reduce_visits": self._visits,
+            "reduce_points": self._sum.points,
+            "reduce_inner": self._sum.inner,
+            "reduce_visits": self._sum.visits,
             "tiles": shape.tiles,
             "wasted_slots": shape.waste,
             "threads": self.shares.threads,
@@ -194,24 +193,8 @@ class BlockCost:
         return in_unit(block, [self.nest.tiles[a][-1] for a in block.spatial])
 
     @cached_property
-    def _points(self) -> tuple[float | Floats, float | Floats]:
-        """Steps of the reduction, and those between two visits of a register tile."""
-        block, ragged = self.nest.block, self._facts.ragged
-        points: float | Floats = 1.0
-        inner: float | Floats = 1.0
-        for a in block.reduce:
-            # several points that one step takes
-            together = block.dots.count if block.dots is not None and a is block.dots.axis else 1
-            points = points * (ragged.get(a, a.typical) / together)
-            inner = inner * (self._tiles[a][-1] / together)
-        return points, inner
-
-    @cached_property
-    def _visits(self) -> Floats:
-        """Visits of each register tile."""
-        points, inner = self._points
-        some = np.maximum(inner, 1e-9)  # a short sum may have no whole vector, and no visit
-        return np.broadcast_to(points / some, self.nest.count)
+    def _sum(self) -> Reduction:
+        return Reduction.of(self.nest, self._tiles, self._facts)
 
     @cached_property
     def _unrolled(self) -> dict[Axis, Floats]:
@@ -231,7 +214,7 @@ class BlockCost:
 
     @cached_property
     def _step(self) -> StepCycles:
-        inner = self._points[1]
+        inner = self._sum.inner
         return step_cycles(self._facts, self._shape, self._unrolled, inner, self.machine)
 
     @cached_property
@@ -248,6 +231,33 @@ class BlockCost:
     @cached_property
     def _busy(self) -> Floats:
         return self.compute + self.finish + self.attached
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """How the points of a block's reduction are visited.
+
+    Attributes:
+        points: its steps.
+        inner: those between two visits of a register tile.
+        visits: of each register tile.
+    """
+
+    points: float | Floats
+    inner: float | Floats
+    visits: Floats
+
+    @staticmethod
+    def of(nest: BlockNest, tiles: dict[Axis, Floats], facts: BlockFacts) -> Reduction:
+        """The reduction of a nest's candidates."""
+        dots, points, inner = nest.block.dots, 1.0, 1.0
+        for a in nest.block.reduce:
+            # several points that one step takes
+            together = dots.count if dots is not None and a is dots.axis else 1
+            points = points * (facts.ragged.get(a, a.typical) / together)
+            inner = inner * (tiles[a][-1] / together)
+        some = np.maximum(inner, 1e-9)  # a short sum may have no whole vector, and no visit
+        return Reduction(points, inner, np.broadcast_to(points / some, nest.count))
 
 
 @dataclass(frozen=True, eq=False)
