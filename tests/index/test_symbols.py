@@ -10,13 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilework.errors import UnknownExtent
-from tilework.index.extents import ceil_div, known, round_up, shape_at, size, typical
+from tilework.index.extents import ceil_div, divisor, known, round_up, shape_at, size, typical
 from tilework.index.symbols import (
     Symbol,
     Symbolic,
     Undecided,
     certain,
-    divisor,
     exact_quotient,
     range_of,
     same,

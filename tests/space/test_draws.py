@@ -14,7 +14,7 @@ from tilework.space import SearchSpace, Sketch
 from tilework.space.decision import Decision
 from tilework.space.draws import Draws, Joint
 from tilework.space.protocol import space_of
-from tilework.space.sampling import Sampling
+from tilework.space.sampling import RowSampling
 from tilework.target import Target
 from tilework.te.expr import Axis
 
@@ -91,6 +91,6 @@ def test_no_valid_row_is_left_out(sketch: Sketch):
 
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_half_of_what_is_drawn_is_valid(sketch: Sketch):
-    sampling = Sampling(sketch.programs, sketch.num_decisions)
+    sampling = RowSampling(sketch.programs, sketch.num_decisions)
     rows = sampling.drawn(np.random.default_rng(2), 4000)
     assert sketch.valid(rows).mean() > 0.5

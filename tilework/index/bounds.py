@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, divisor
 from tilework.index.form import Atom, Form, constant
-from tilework.index.symbols import Undecided, certain, divisor, exact_quotient
+from tilework.index.symbols import Undecided, certain, exact_quotient
 
 Range = tuple[Extent, Extent]
 """Least and greatest value."""
@@ -46,8 +46,8 @@ def cut(
     """
     rest = form.only(lambda a: _rest(form.coefficients[a], unit) != 0)
     rest = rest + constant(_rest(form.const, unit))
-    found = range_of(rest, of)
-    if found is None or not certain(lambda: found[1] < unit):
+    ends = range_of(rest, of)
+    if ends is None or not certain(lambda: ends[1] < unit):
         return None
     if not certain(lambda: all(c >= 0 for c in rest.coefficients.values())):
         return None

@@ -10,7 +10,7 @@ expressions of what a run brings: `tilework.index.symbols`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NewType, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import UnknownExtent
-from tilework.index.symbols import Point, Symbolic, Whole, certain, range_of, value_at
+from tilework.index.symbols import Point, Symbol, Symbolic, Whole, certain, range_of, value_at
 
 Extent = Whole
 """An exact extent."""
@@ -73,6 +73,27 @@ def typicals(shape: Iterable[Extent]) -> tuple[Typical, ...]:
 def shape_at(shape: Iterable[Extent], at: Point) -> tuple[int, ...]:
     """The dimensions of a tensor at a point."""
     return tuple(value_at(extent, at) for extent in shape)
+
+
+def substituted(extent: Extent, by: Mapping[Symbol, Symbol]) -> Extent:
+    """An extent of other symbols."""
+    if not isinstance(extent, Symbolic):
+        return extent
+    out: Extent = 0
+    for monomial, c in extent.terms.items():
+        term: Extent = c
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                term = term * Symbolic.of({(by.get(atom, atom),): 1})
+            else:
+                term = term * (substituted(atom.whole, by) // atom.by)
+        out = out + term
+    return out
+
+
+def divisor(extent: Extent) -> int:
+    """A number that divides an extent at every point; 0 for 0."""
+    return math.gcd(*extent.terms.values()) if isinstance(extent, Symbolic) else abs(extent)
 
 
 def size(extents: Iterable[Extent]) -> Extent:

@@ -14,12 +14,13 @@ the ranges of its symbols, or raises `Undecided`: a guess is never silent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar, NoReturn, Union
 
 from tilework.errors import TileworkError
+from tilework.index.terms import added, interval, multiplied, place, quotient
 
 Point = Mapping["Symbol", int]
 """Values of symbols."""
@@ -83,6 +84,11 @@ class Symbol:
         """Where it stands in a product."""
         return 0, self.name
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the greatest value."""
+        return self.low, self.high
+
 
 @dataclass(frozen=True)
 class Floor:
@@ -95,6 +101,12 @@ class Floor:
     def key(self) -> tuple[int, str]:
         """Where it stands in a product."""
         return 1, str(self)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """A least and a greatest value."""
+        low, high = self.whole.range
+        return low // self.by, high // self.by
 
     def __str__(self) -> str:
         whole = str(self.whole)
@@ -115,20 +127,20 @@ class Symbolic:
         if not any(kept):
             return kept.get((), 0)
         key = frozenset(kept.items())
-        found = Symbolic._known.get(key)
-        if found is None:
-            found = object.__new__(Symbolic)
-            found.terms = dict(sorted(kept.items(), key=lambda term: _place(term[0])))
-            found = Symbolic._known.setdefault(key, found)
-        return found
+        one = Symbolic._known.get(key)
+        if one is None:
+            one = object.__new__(Symbolic)
+            one.terms = dict(sorted(kept.items(), key=lambda term: place(term[0])))
+            one = Symbolic._known.setdefault(key, one)
+        return one
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols that it depends on, by name."""
-        found: set[Symbol] = set()
+        symbols: set[Symbol] = set()
         for atom in (a for m in self.terms for a in m):
-            found.update((atom,) if isinstance(atom, Symbol) else atom.whole.symbols)
-        return tuple(sorted(found, key=lambda s: s.name))
+            symbols.update((atom,) if isinstance(atom, Symbol) else atom.whole.symbols)
+        return tuple(sorted(symbols, key=lambda s: s.name))
 
     @cached_property
     def range(self) -> tuple[int, int]:
@@ -146,8 +158,7 @@ class Symbolic:
     def __add__(self, other: Whole) -> Whole:
         return _sum(self, other) if isinstance(other, int | Symbolic) else NotImplemented
 
-    def __radd__(self, other: Whole) -> Whole:
-        return _sum(self, other) if isinstance(other, int | Symbolic) else NotImplemented
+    __radd__ = __add__
 
     def __neg__(self) -> Whole:
         return _product(self, -1)
@@ -161,8 +172,7 @@ class Symbolic:
     def __mul__(self, other: Whole) -> Whole:
         return _product(self, other) if isinstance(other, int | Symbolic) else NotImplemented
 
-    def __rmul__(self, other: Whole) -> Whole:
-        return _product(self, other) if isinstance(other, int | Symbolic) else NotImplemented
+    __rmul__ = __mul__
 
     def __floordiv__(self, by: Whole) -> Whole:
         if not isinstance(by, int | Symbolic):
@@ -236,26 +246,10 @@ def value_at(extent: Whole, at: Point) -> int:
     return extent.value(at) if isinstance(extent, Symbolic) else extent
 
 
-def substituted(extent: Whole, by: Mapping[Symbol, Symbol]) -> Whole:
-    """An extent of other symbols."""
-    if not isinstance(extent, Symbolic):
-        return extent
-    out: Whole = 0
-    for monomial, c in extent.terms.items():
-        term: Whole = c
-        for atom in monomial:
-            if isinstance(atom, Symbol):
-                term = term * Symbolic.of({(by.get(atom, atom),): 1})
-            else:
-                term = term * (substituted(atom.whole, by) // atom.by)
-        out = out + term
-    return out
-
-
 def symbols_of(extents: Iterable[Whole]) -> tuple[Symbol, ...]:
     """The symbols of some extents, by name."""
-    found = {s for e in extents if isinstance(e, Symbolic) for s in e.symbols}
-    return tuple(sorted(found, key=lambda s: s.name))
+    symbols = {s for e in extents if isinstance(e, Symbolic) for s in e.symbols}
+    return tuple(sorted(symbols, key=lambda s: s.name))
 
 
 def is_static(extents: Iterable[Whole]) -> bool:
@@ -297,32 +291,12 @@ def certain(question: Callable[[], bool]) -> bool:
         return False
 
 
-def divisor(extent: Whole) -> int:
-    """A number that divides an extent at every point; 0 for 0."""
-    return math.gcd(*_terms(extent).values())
-
-
 def exact_quotient(whole: Whole, by: Whole) -> Whole | None:
     """``whole / by`` where that is a polynomial, else None."""
     if isinstance(whole, int) and isinstance(by, int):
         return whole // by if by and not whole % by else None
-    rest, out = dict(_terms(whole)), dict[Monomial, int]()
-    parts = _terms(by)
-    if not parts:
-        return None
-    lead = max(parts, key=_degree)
-    while rest:
-        most = max(rest, key=_degree)
-        monomial = _cancel(most, lead)
-        if monomial is None or rest[most] % parts[lead]:
-            return None
-        c = rest[most] // parts[lead]
-        out[monomial] = out.get(monomial, 0) + c
-        for m, d in parts.items():
-            product = _sorted((*m, *monomial))
-            rest[product] = rest.get(product, 0) - c * d
-        rest = {m: c for m, c in rest.items() if c}
-    return Symbolic.of(out)
+    terms = quotient(_terms(whole), _terms(by))
+    return None if terms is None else Symbolic.of(terms)
 
 
 def _divided(whole: Whole, by: Whole) -> Whole:
@@ -340,20 +314,12 @@ def _terms(extent: Whole) -> Terms:
 
 @lru_cache(1 << 16)
 def _sum(a: Whole, b: Whole) -> Whole:
-    out = dict(_terms(a))
-    for m, c in _terms(b).items():
-        out[m] = out.get(m, 0) + c
-    return Symbolic.of(out)
+    return Symbolic.of(added(_terms(a), _terms(b)))
 
 
 @lru_cache(1 << 16)
 def _product(a: Whole, b: Whole) -> Whole:
-    out: dict[Monomial, int] = {}
-    for m, c in _terms(a).items():
-        for n, d in _terms(b).items():
-            key = _sorted((*m, *n))
-            out[key] = out.get(key, 0) + c * d
-    return Symbolic.of(out)
+    return Symbolic.of(multiplied(_terms(a), _terms(b)))
 
 
 @lru_cache(1 << 16)
@@ -376,22 +342,18 @@ def _floor(a: Symbolic, by: int) -> Whole:
     low, high = inner.range
     if low // by == high // by:
         return Symbolic.of(whole) + low // by
-    floors = [m for m, c in inner.terms.items() if c == 1 and len(m) == 1 and _is_floor(m[0])]
+    single = [m[0] for m, c in inner.terms.items() if c == 1 and len(m) == 1]
+    floors = [a for a in single if isinstance(a, Floor)]
     if len(floors) == 1:  # (x // a + y) // b is (x + a * y) // (a * b)
-        (nested,) = floors[0]
-        assert isinstance(nested, Floor)
-        others = Symbolic.of({m: c for m, c in inner.terms.items() if m != floors[0]})
+        (nested,) = floors
+        others = inner - Symbolic.of({(nested,): 1})
         return Symbolic.of(whole) + (nested.whole + nested.by * others) // (nested.by * by)
     return Symbolic.of(whole) + Symbolic.of({(Floor(inner, by),): 1})
 
 
-def _is_floor(atom: Atom) -> bool:
-    return isinstance(atom, Floor)
-
-
 def _bounds(terms: Terms) -> tuple[int, int]:
     """A least and a greatest value: by the ranges of atoms, and of what floors are made of."""
-    low, high = _interval(terms)
+    low, high = interval(terms)
     scale, without = _without_floors(terms)
     if without is not None:
         inner = _bounds(without)
@@ -426,51 +388,8 @@ def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
     return scale, _terms(out) if changed else None
 
 
-def _interval(terms: Terms) -> tuple[int, int]:
-    low = high = 0
-    for monomial, c in terms.items():
-        one = (1, 1)
-        for atom in monomial:
-            ends = _ends(atom)
-            corners = [x * y for x in one for y in ends]
-            one = min(corners), max(corners)
-        both = (c * one[0], c * one[1])
-        low, high = low + min(both), high + max(both)
-    return low, high
-
-
-def _ends(atom: Atom) -> tuple[int, int]:
-    if isinstance(atom, Symbol):
-        return atom.low, atom.high
-    low, high = atom.whole.range
-    return low // atom.by, high // atom.by
-
-
 def _value(atom: Atom, at: Point) -> int:
     return at[atom] if isinstance(atom, Symbol) else atom.whole.value(at) // atom.by
-
-
-def _sorted(atoms: Iterable[Atom]) -> Monomial:
-    return tuple(sorted(atoms, key=lambda a: a.key))
-
-
-def _place(monomial: Monomial) -> tuple[int, int, list[tuple[int, str]]]:
-    """Terms are written by falling degree, the constant last."""
-    return 0 if monomial else 1, -len(monomial), [a.key for a in monomial]
-
-
-def _degree(monomial: Monomial) -> tuple[int, list[tuple[int, str]]]:
-    """An order of products that multiplication keeps: by degree, then by their atoms."""
-    return len(monomial), [a.key for a in monomial]
-
-
-def _cancel(monomial: Monomial, by: Monomial) -> Monomial | None:
-    left = list(monomial)
-    for atom in by:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
 
 
 def _text(monomial: Monomial, c: int) -> str:
@@ -479,8 +398,4 @@ def _text(monomial: Monomial, c: int) -> str:
 
 
 def _ranges(*extents: Whole) -> str:
-    return ", ".join(f"{s.name} is {s.low} to {s.high}" for s in _each(extents))
-
-
-def _each(extents: Iterable[Whole]) -> Iterator[Symbol]:
-    yield from symbols_of(extents)
+    return ", ".join(f"{s.name} is {s.low} to {s.high}" for s in symbols_of(extents))

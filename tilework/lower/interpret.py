@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import converted, is_float, is_float_array, numpy_dtype
+from tilework.dtypes import converted, is_float_array, numpy_dtype
 from tilework.index.extents import Extent, shape_at
 from tilework.index.symbols import Point, value_at
 from tilework.lower import ir
-from tilework.lower.interpret_places import ProgramError, linear_position, outside
-from tilework.lower.interpret_values import chosen, literal, operator
+from tilework.lower.interpret_places import ProgramError, check_owner, linear_position, outside
+from tilework.lower.interpret_values import chosen, literal, operator, poisoned
 from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.numeric import MATH
@@ -121,14 +121,6 @@ def _check_point(program: ir.Program, at: Point) -> None:
                 f"symbol {symbol.name} is {at.get(symbol, 'not given')}: it goes from "
                 f"{symbol.low} to {symbol.high}"
             )
-
-
-def poisoned(shape: Sequence[int], dtype: str) -> Array:
-    """An array full of values that spoil every result they reach: NaN, or a large odd integer."""
-    kind = numpy_dtype(dtype)
-    if is_float(dtype):
-        return np.full(tuple(shape), np.nan, kind)
-    return np.full(tuple(shape), 1 if kind.kind == "b" else np.iinfo(kind).max // 3, kind)
 
 
 class Machine:
@@ -259,7 +251,7 @@ class Machine:
             raise ProgramError(f"store to {buffer.name} of {kind}, not {array.dtype}")
         owner = self.owners.get(buffer)
         if owner is not None:
-            self._check_owner(buffer, owner[at], "is written")
+            check_owner(buffer, owner[at], self.iteration, "is written")
             owner[at] = self.iteration
         array[at] = result
 
@@ -326,17 +318,6 @@ class Machine:
 
         return sum_of_terms
 
-    def _check_owner(self, buffer: ir.Buffer, owner: Any, what: str) -> None:
-        if not isinstance(owner, np.ndarray):
-            mine = owner in (-1, self.iteration)
-        else:
-            mine = not np.any((owner != -1) & (owner != self.iteration))
-        if not mine:
-            raise ProgramError(
-                f"an element of {buffer.name} {what} in parallel iteration {self.iteration} "
-                f"and written in iteration {np.max(owner)}"
-            )
-
     def _load(self, e: ir.Load) -> _Eval:
         where = self._position(e.buffer, e.indices)
 
@@ -344,7 +325,7 @@ class Machine:
             at = where()
             owner = self.owners.get(e.buffer)
             if owner is not None:
-                self._check_owner(e.buffer, owner[at], "is read")
+                check_owner(e.buffer, owner[at], self.iteration, "is read")
             return self._array(e.buffer)[at]
 
         return load

@@ -74,3 +74,21 @@ def linear_position(
         return tuple(at)
 
     return position
+
+
+def check_owner(buffer: ir.Buffer, owner: Any, iteration: int, what: str) -> None:
+    """Raise the error of a race where another iteration has written an element, or one of some.
+
+    Args:
+        owner: the iterations that wrote them last; -1 where none has.
+        what: what the iteration does with them.
+    """
+    if isinstance(owner, np.ndarray):
+        mine = not np.any((owner != -1) & (owner != iteration))
+    else:
+        mine = owner in (-1, iteration)
+    if not mine:
+        raise ProgramError(
+            f"an element of {buffer.name} {what} in parallel iteration {iteration} "
+            f"and written in iteration {np.max(owner)}"
+        )

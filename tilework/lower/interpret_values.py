@@ -6,16 +6,25 @@ the node's type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tilework.dtypes import is_integer, numpy_dtype, wrapped
+from tilework.dtypes import is_float, is_integer, numpy_dtype, wrapped
 from tilework.index.symbols import Point, Symbolic, value_at
 from tilework.index.whole import COMPARE, FOLD
 from tilework.te import expr as x
 from tilework.te.numeric import ARITHMETIC, WHOLE
+
+
+def poisoned(shape: Sequence[int], dtype: str) -> NDArray[Any]:
+    """An array full of values that spoil every result they reach: NaN, or a large odd integer."""
+    kind = numpy_dtype(dtype)
+    if is_float(dtype):
+        return np.full(tuple(shape), np.nan, kind)
+    return np.full(tuple(shape), 1 if kind.kind == "b" else np.iinfo(kind).max // 3, kind)
 
 
 def literal(e: x.Const, at: Point) -> Any:

@@ -67,9 +67,7 @@ class Buffer:
     @property
     def strides(self) -> tuple[Extent, ...]:
         """Elements between neighbours in each dimension."""
-        if self.apart is not None:
-            return self.apart
-        return row_major(self.shape)
+        return row_major(self.shape) if self.apart is None else self.apart
 
     @property
     def size(self) -> Extent:
@@ -79,9 +77,7 @@ class Buffer:
     @property
     def reach(self) -> Extent:
         """Elements from the first to the end of the last one, those between included."""
-        if self.size == 0:
-            return 0
-        return reach(self.shape, self.strides, 1)
+        return 0 if self.size == 0 else reach(self.shape, self.strides, 1)
 
 
 @dataclass(frozen=True, eq=False)

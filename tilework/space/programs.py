@@ -16,7 +16,7 @@ from tilework.target import Target
 
 
 @dataclass(frozen=True, eq=False)
-class Programs:
+class RowPrograms:
     """What rows of decisions are, asked of the target's kind for a whole population at once.
 
     Attributes:

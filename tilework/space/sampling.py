@@ -9,7 +9,7 @@ import numpy as np
 from tilework.space.decision import Rows
 from tilework.space.draws import Draws
 from tilework.space.nest import BlockNest
-from tilework.space.programs import Programs
+from tilework.space.programs import RowPrograms
 from tilework.space.protocol import space_of
 
 _MAX_SAMPLING_ROUNDS = 12
@@ -17,7 +17,7 @@ _RARE_DRAWS = 8192
 """Rows drawn of each block where valid ones are very rare."""
 
 
-class Sampling:
+class RowSampling:
     """How rows of a sketch are drawn.
 
     Args:
@@ -25,7 +25,7 @@ class Sampling:
         width: columns of a row.
     """
 
-    def __init__(self, programs: Programs, width: int) -> None:
+    def __init__(self, programs: RowPrograms, width: int) -> None:
         self._programs, self._width = programs, width
         fits, target = space_of(programs.target).fits, programs.target
         self._draws = tuple(

@@ -16,9 +16,9 @@ from tilework.space.describe import describe
 from tilework.space.moves import Moves
 from tilework.space.nest import BlockNest, Face, typical
 from tilework.space.plan import StagePlan
-from tilework.space.programs import Programs
+from tilework.space.programs import RowPrograms
 from tilework.space.protocol import space_of
-from tilework.space.sampling import Sampling
+from tilework.space.sampling import RowSampling
 from tilework.space.siblings import stages_of
 from tilework.space.winograd import WeightTransform
 from tilework.target import Target
@@ -98,9 +98,9 @@ class Sketch:
         return sum(len(d.choices) > 1 for d in self.decisions)
 
     @cached_property
-    def programs(self) -> Programs:
+    def programs(self) -> RowPrograms:
         """Its rows as programs."""
-        return Programs(self.id, self.blocks, self.by_block, self.target)
+        return RowPrograms(self.id, self.blocks, self.by_block, self.target)
 
     def check(self, rows: Sequence[int] | Sequence[Sequence[int]] | Rows) -> Rows:
         """Rows as a matrix of the right width.
@@ -154,8 +154,8 @@ class Sketch:
         return self._moves.children(rng, rows, self.programs.judged, known)
 
     @cached_property
-    def _sampling(self) -> Sampling:
-        return Sampling(self.programs, self.num_decisions)
+    def _sampling(self) -> RowSampling:
+        return RowSampling(self.programs, self.num_decisions)
 
     @cached_property
     def _moves(self) -> Moves:

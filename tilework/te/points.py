@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tilework.dtypes import is_float
-from tilework.index.extents import Extent
-from tilework.index.symbols import Point, Symbolic, substituted, value_at
+from tilework.index.extents import Extent, substituted
+from tilework.index.symbols import Point, Symbolic, value_at
 from tilework.te import expr as x
 from tilework.te.dag import ComputeDAG
 from tilework.te.tensor import Operation, Placeholder, Tensor, make_compute

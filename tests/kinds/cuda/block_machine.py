@@ -22,8 +22,9 @@ from tilework.dtypes import numpy_dtype
 from tilework.index.extents import shape_at
 from tilework.index.symbols import Point
 from tilework.lower import ir
-from tilework.lower.interpret import Array, Machine, poisoned
+from tilework.lower.interpret import Array, Machine
 from tilework.lower.interpret_places import ProgramError
+from tilework.lower.interpret_values import poisoned
 from tilework.space.instructions import Instruction
 from tilework.te.expr import Axis, Const, Expr, IfThenElse
 from tilework.te.numeric import MATH

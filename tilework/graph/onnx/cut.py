@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from tilework.graph.onnx.files import ReadModel
 from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
 from tilework.graph.onnx.infer import output_types
 from tilework.graph.onnx.leave import Leaving
-from tilework.graph.onnx.levels import together, worthwhile
+from tilework.graph.onnx.levels import Nodes, Plan, together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.operations import PRODUCTS, operations
 from tilework.graph.onnx.places import Places
@@ -101,47 +100,6 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-@dataclass
-class _Nodes:
-    """The nodes that run.
-
-    Attributes:
-        nodes: in order, without those whose results are known or needed by nobody.
-        producers: of each, the numbers of those that compute what it reads.
-        ours: which of them can be converted.
-        refused: kinds of those that cannot, whatever they read.
-    """
-
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    producers: list[list[int]] = field(default_factory=list)
-    ours: list[bool] = field(default_factory=list)
-    refused: dict[str, None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Who runs which nodes, and when.
-
-    Attributes:
-        nodes: all that run.
-        ours: of each, whether it is ours.
-        groups: the parts, as numbers of nodes.
-    """
-
-    nodes: Sequence[onnx.NodeProto]
-    ours: Sequence[bool]
-    groups: Sequence[Sequence[int]]
-
-    def of(self, number: int) -> list[onnx.NodeProto]:
-        """The nodes of a part."""
-        return [self.nodes[n] for n in self.groups[number]]
-
-    @property
-    def last_of_theirs(self) -> int:
-        """The last part that the other engine runs."""
-        return max(i for i, g in enumerate(self.groups) if not self.ours[g[0]])
-
-
 class _Cutting:
     """One model while it is cut.
 
@@ -199,7 +157,7 @@ class _Cutting:
             self.walk.types[i.name] = bound_type(i.type, shape)
         return tuple(i.name for i in inputs if i.name not in values)
 
-    def _visited(self, forced: set[str]) -> tuple[_Nodes, set[str]]:
+    def _visited(self, forced: set[str]) -> tuple[Nodes, set[str]]:
         """Visit all nodes, and note who runs those that must run.
 
         Args:
@@ -236,7 +194,7 @@ class _Cutting:
             if at is not None and at not in live and name not in walk.constants:
                 live.add(at)
                 stack += reads(nodes[at])
-        found = _Nodes()
+        found = Nodes()
         place: dict[int, int] = {}
         for number in sorted(live):
             before = {
@@ -276,7 +234,7 @@ class _Cutting:
             ours = worthwhile(ours, producers, self._worth)
         notes: list[str] = []
         while True:
-            plan = _Plan(self.all.nodes, ours, together(ours, producers))
+            plan = Plan(self.all.nodes, ours, together(ours, producers))
             networks, failed = self._networks(plan, notes)
             if not failed:
                 break
@@ -322,7 +280,7 @@ class _Cutting:
 
     # ------------------------------------------------------------ parts
 
-    def _networks(self, plan: _Plan, notes: list[str]) -> tuple[dict[int, Network], list[int]]:
+    def _networks(self, plan: Plan, notes: list[str]) -> tuple[dict[int, Network], list[int]]:
         """Our parts as networks, by number; and the nodes of those that are none after all."""
         found: dict[int, Network] = {}
         failed: list[int] = []
@@ -367,11 +325,11 @@ class _Cutting:
         except Exception as e:  # a gap of ours must not end what the other engine runs
             raise NetworkError(f"{type(e).__name__}: {first_line(e)}") from e
 
-    def _reads(self, plan: _Plan, number: int) -> list[str]:
+    def _reads(self, plan: Plan, number: int) -> list[str]:
         """What a part reads, constants left out."""
         return [i for i in read_by(plan.of(number)) if i not in self.walk.constants]
 
-    def _writes(self, plan: _Plan, number: int) -> tuple[str, ...]:
+    def _writes(self, plan: Plan, number: int) -> tuple[str, ...]:
         """What of a part others read, or a run returns."""
         wanted = set(self.outputs)
         for other in range(len(plan.groups)):
@@ -380,7 +338,7 @@ class _Cutting:
         made = (o for n in plan.of(number) for o in n.output if o)
         return tuple(o for o in made if o in wanted and o not in self.walk.constants)
 
-    def _model(self, plan: _Plan, number: int) -> OtherModel:
+    def _model(self, plan: Plan, number: int) -> OtherModel:
         """A part for the other engine; its last one also returns outputs that are constants."""
         outputs = self._writes(plan, number)
         if number == plan.last_of_theirs:

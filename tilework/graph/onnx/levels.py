@@ -13,6 +13,52 @@ so that no part waits for what itself computes, however the graph looks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass
+class Nodes:
+    """The nodes that run.
+
+    Attributes:
+        nodes: in order, without those whose results are known or needed by nobody.
+        producers: of each, the numbers of those that compute what it reads.
+        ours: which of them can be converted.
+        refused: kinds of those that cannot, whatever they read.
+    """
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    producers: list[list[int]] = field(default_factory=list)
+    ours: list[bool] = field(default_factory=list)
+    refused: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who runs which nodes, and when.
+
+    Attributes:
+        nodes: all that run.
+        ours: of each, whether it is ours.
+        groups: the parts, as numbers of nodes.
+    """
+
+    nodes: Sequence[onnx.NodeProto]
+    ours: Sequence[bool]
+    groups: Sequence[Sequence[int]]
+
+    def of(self, number: int) -> list[onnx.NodeProto]:
+        """The nodes of a part."""
+        return [self.nodes[n] for n in self.groups[number]]
+
+    @property
+    def last_of_theirs(self) -> int:
+        """The last part that the other engine runs."""
+        return max(i for i, g in enumerate(self.groups) if not self.ours[g[0]])
 
 
 def levels(ours: Sequence[bool], producers: Sequence[Sequence[int]]) -> list[int]:

@@ -10,7 +10,7 @@ from tilework.kinds.cpu.llvm.masked import MaskedMoves
 from tilework.kinds.cpu.llvm.ssa import Ssa
 from tilework.lower.ir import Buffer
 
-Key = tuple[Buffer, int]
+_Key = tuple[Buffer, int]
 """A buffer, and the element at which a value begins."""
 
 
@@ -23,8 +23,8 @@ class Registers:
 
     def __init__(self, arithmetic: Arithmetic, masked: MaskedMoves) -> None:
         self.arithmetic, self.masked, self.fn = arithmetic, masked, arithmetic.fn
-        self.values: dict[Key, Ssa] = {}
-        self._defined: dict[Key, Mask] = {}
+        self.values: dict[_Key, Ssa] = {}
+        self._defined: dict[_Key, Mask] = {}
         """The lanes that alone hold values; not there where others may."""
 
     def read(self, buffer: Buffer, element: Extent, width: int) -> Ssa:
