@@ -32,11 +32,11 @@ class BoundedCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The value of a key, which is thereby the one used last; None where there is none."""
         with self._lock:
-            found = self._values.get(key)
-            if found is None:
+            entry = self._values.get(key)
+            if entry is None:
                 return None
             self._values.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def put(self, key: K, value: V) -> None:
         """Keep a value in place of what the key had."""
@@ -85,6 +85,6 @@ class BoundedCache(Generic[K, V]):
             return len(self._values)
 
     def _drop(self, key: K) -> None:
-        found = self._values.pop(key, None)
-        if found is not None:
-            self._total -= found[1]
+        entry = self._values.pop(key, None)
+        if entry is not None:
+            self._total -= entry[1]

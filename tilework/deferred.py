@@ -41,7 +41,7 @@ class Deferred(Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Callable[[], T] | None = make
         self._making = Lock()
-        self._found: list[T] = []
+        self._results: list[T] = []
         self._error: Exception | None = None
 
     def begin(self) -> None:
@@ -67,14 +67,14 @@ class Deferred(Generic[T]):
             self._finish()
         if self._error is not None:
             raise self._error
-        return self._found[0]
+        return self._results[0]
 
     def _finish(self) -> None:
         """Call the function, if nobody did. An interrupted call is made again by the next one."""
         if self._make is None:
             return
         try:
-            self._found.append(self._make())
+            self._results.append(self._make())
         except Exception as error:
             self._error = error
         self._make = None

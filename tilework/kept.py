@@ -65,12 +65,12 @@ class Usage(NamedTuple):
 
 def key_of(*parts: bytes | str) -> str:
     """A key that says all of ``parts``, in their order: what an entry follows from."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
-    return found.hexdigest()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def keeps() -> bool:
@@ -152,7 +152,7 @@ class KeptFiles:
             try:
                 if not self._trusted(folder):
                     continue
-                found = read(path)
+                content = read(path)
             except FileNotFoundError:
                 continue
             except (OSError, TileworkError, MemoryError, ValueError, RecursionError) as e:
@@ -160,7 +160,7 @@ class KeptFiles:
                 continue
             with contextlib.suppress(OSError):
                 os.utime(path)  # it was used now
-            return found
+            return content
         return None
 
     def write(
@@ -290,14 +290,14 @@ class KeptFiles:
 
     def _entries(self) -> list[tuple[Path, int, int]]:
         """Files of the cache: path, when it was used last in nanoseconds, bytes."""
-        found = []
+        files = []
         with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
             for one in entries:
                 if one.name.endswith((*self._kinds, PART)):
                     with contextlib.suppress(OSError):
                         about = one.stat(follow_symlinks=False)
-                        found.append((Path(one.path), about.st_mtime_ns, about.st_size))
-        return found
+                        files.append((Path(one.path), about.st_mtime_ns, about.st_size))
+        return files
 
 
 def with_digest(data: bytes, key: str) -> bytes:
@@ -326,10 +326,10 @@ def folder_state(path: str) -> str:
 
     What is hidden does not count.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for line in sorted(_files(path)):
-        found.update(line.encode("utf-8", "surrogateescape"))
-    return found.hexdigest()
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def _administrator() -> int:

@@ -138,8 +138,8 @@ class Record:
     @property
     def facts(self) -> dict[str, float]:
         """Those of `FACTS` that are known."""
-        found = {name: getattr(self, name) for name in FACTS}
-        return {name: value for name, value in found.items() if value is not None}
+        facts = {name: getattr(self, name) for name in FACTS}
+        return {name: value for name, value in facts.items() if value is not None}
 
     @property
     def usable(self) -> bool:
@@ -322,18 +322,18 @@ def _speaks_for(final: Record) -> list[tuple[str, str]]:
 
 def _verdict(record: Record, last: dict[tuple[str, str], Record]) -> Record | None:
     """The last finals that speak for a record."""
-    found = last.get(("machine", _machine(record)))
-    named = None if record.device_id else last.get(("name", record.device))
-    if found is None or named is None:
-        return found or named
-    return named if named.created_at > found.created_at else found
+    by_machine = last.get(("machine", _machine(record)))
+    by_name = None if record.device_id else last.get(("name", record.device))
+    if by_machine is None or by_name is None:
+        return by_machine or by_name
+    return by_name if by_name.created_at > by_machine.created_at else by_machine
 
 
 def best_elsewhere(records: Iterable[Record], device: DeviceIdentity | None) -> list[Record]:
     """The best record of each device but this one, the most recent first: see `History.hints`."""
     others = [record for record in records if device is None or not device.owns(record)]
-    found = [best for rows in by_device(others) if (best := best_of(rows)) is not None]
-    return sorted(found, key=lambda record: (record.created_at, record.record_id), reverse=True)
+    bests = [best for rows in by_device(others) if (best := best_of(rows)) is not None]
+    return sorted(bests, key=lambda record: (record.created_at, record.record_id), reverse=True)
 
 
 def latest_word(bests: Iterable[Record]) -> Record | None:
@@ -350,7 +350,7 @@ def by_device(records: Iterable[Record]) -> list[list[Record]]:
     machines: dict[str, list[Record]] = {}
     for record in records:
         machines.setdefault(_machine(record), []).append(record)
-    return [rows for found in machines.values() for rows in _by_speed(found)]
+    return [rows for alike in machines.values() for rows in _by_speed(alike)]
 
 
 def _by_speed(records: list[Record]) -> list[list[Record]]:
@@ -410,8 +410,8 @@ class MemoryHistory(Catalogue, WorkloadLog):
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        found = self._by_key.get((workload_key, target), {}).values()
-        return [record for record in found if device is None or device.owns(record)]
+        records = self._by_key.get((workload_key, target), {}).values()
+        return [record for record in records if device is None or device.owns(record)]
 
     @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:

@@ -66,13 +66,13 @@ def code_version() -> str:
     A key: what is kept under it never outlives a change of the code that made it. It costs a
     hundredth of what reading the files does.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for folder, folders, files in os.walk(_ROOT):
         folders[:] = sorted(f for f in folders if f != "__pycache__")
         for name in sorted(files):
             if not name.endswith((".pyc", ".part")):
                 about = os.stat(os.path.join(folder, name))
-                found.update(f"{name} {about.st_size} {about.st_mtime_ns}\n".encode())
+                digest.update(f"{name} {about.st_size} {about.st_mtime_ns}\n".encode())
     import numpy as np
 
-    return key_of(__version__, platform.python_version(), np.__version__, found.digest())
+    return key_of(__version__, platform.python_version(), np.__version__, digest.digest())

@@ -41,9 +41,9 @@ class Watch:
     def add(self, name: str, wall_s: float, cpu_s: float) -> None:
         """Count seconds as those of a stage."""
         with self.lock:
-            found = self.spent.setdefault(name, Spent())
-            found.wall_s += wall_s
-            found.cpu_s += cpu_s
+            spent = self.spent.setdefault(name, Spent())
+            spent.wall_s += wall_s
+            spent.cpu_s += cpu_s
 
 
 class Clock:

@@ -108,7 +108,7 @@ def rules_of(workload_key: str) -> tuple[Rule, ...]:
     """
     parts = json.loads(workload_key)
     names = parts[-1].get("rules", []) if isinstance(parts[-1], dict) else []
-    found = []
+    rules = []
     for name in names:
         module, _, function = str(name).partition(":")
         rule = None
@@ -120,8 +120,8 @@ def rules_of(workload_key: str) -> tuple[Rule, ...]:
                 f"the workload was made with the sketch rule {name}: build its task yourself, "
                 "with SearchTask(dag, target, rules=[...])"
             )
-        found.append(rule)
-    return tuple(found)
+        rules.append(rule)
+    return tuple(rules)
 
 
 def rule_reference(rule: Rule) -> str:
@@ -132,10 +132,10 @@ def rule_reference(rule: Rule) -> str:
             function at all.
     """
     module, name = getattr(rule, "__module__", None), getattr(rule, "__qualname__", None)
-    found: object = sys.modules.get(module) if isinstance(module, str) else None
+    named: object = sys.modules.get(module) if isinstance(module, str) else None
     for part in name.split(".") if isinstance(name, str) else ():
-        found = getattr(found, part, None)
-    if found is not rule or module == "__main__" or not callable(rule):
+        named = getattr(named, part, None)
+    if named is not rule or module == "__main__" or not callable(rule):
         raise ScheduleError(
             f"sketch rule {name or rule!r} of module {module}: worker processes cannot import it; "
             "define it with 'def' at the top of a module of its own (not of the main program)"

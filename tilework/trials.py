@@ -61,8 +61,8 @@ class Trials:
     def rows(self, select: NDArray[np.intp], width: int) -> Ints:
         """The decision rows of some candidates that have ``width`` decisions each."""
         first = self.offsets[:-1][select]
-        found: Ints = self.decisions[first[:, None] + np.arange(width)]
-        return found
+        rows: Ints = self.decisions[first[:, None] + np.arange(width)]
+        return rows
 
     @property
     def widths(self) -> NDArray[np.int64]:
@@ -87,9 +87,9 @@ def trials_of(history: History, target: str, workload_keys: Collection[str]) -> 
         yield from history.trials(target, workload_keys)
         return
     for key in workload_keys:
-        found = gathered(history.of(key, target), key, target)
-        if len(found):
-            yield found
+        trials = gathered(history.of(key, target), key, target)
+        if len(trials):
+            yield trials
 
 
 def gathered(records: Sequence[Record], workload_key: str, target: str) -> Trials:
@@ -132,7 +132,7 @@ class OnDevice:
 
 def by_device(trials: Trials, device: DeviceIdentity | None = None) -> list[OnDevice]:
     """Trials device by device; with a ``device``, those that were measured on it alone."""
-    found = []
+    devices = []
     for number, (device_id, name) in enumerate(trials.devices):
         where = np.flatnonzero(trials.device == number)
         speed = trials.calibration_s[where]
@@ -141,8 +141,8 @@ def by_device(trials: Trials, device: DeviceIdentity | None = None) -> list[OnDe
             where, speed = where[own], speed[own]
         for order, part in enumerate(_speeds(speed)):
             label = device_id or name
-            found.append(OnDevice(f"{label} {order + 1}" if order else label, where[part]))
-    return [one for one in found if len(one.where)]
+            devices.append(OnDevice(f"{label} {order + 1}" if order else label, where[part]))
+    return [one for one in devices if len(one.where)]
 
 
 def _speeds(calibration_s: Floats) -> list[NDArray[np.intp]]:

@@ -41,8 +41,8 @@ class Union(Catalogue, WorkloadLog):
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
-        found = (layer.best(workload_key, target, device) for layer in self.layers)
-        return best_of(_each_once(record for record in found if record is not None))
+        bests = (layer.best(workload_key, target, device) for layer in self.layers)
+        return best_of(_each_once(record for record in bests if record is not None))
 
     @override
     def of(
@@ -52,8 +52,8 @@ class Union(Catalogue, WorkloadLog):
 
     @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        found = [layer.hints(workload_key, target, device) for layer in self.layers]
-        return best_elsewhere(_in_order(found), device)
+        records = [layer.hints(workload_key, target, device) for layer in self.layers]
+        return best_elsewhere(_in_order(records), device)
 
     @override
     def keys(self) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ class Union(Catalogue, WorkloadLog):
         return ""
 
     def _first(self, ask: Callable[[History], str | None]) -> str | None:
-        return next((found for layer in self.layers if (found := ask(layer)) is not None), None)
+        return next((answer for layer in self.layers if (answer := ask(layer)) is not None), None)
 
 
 def _workload(layer: History, workload_key: str) -> str | None:
@@ -97,10 +97,10 @@ def _champion(layer: History, kind: str, target: str | None) -> str | None:
 
 
 def _each_once(records: Iterable[Record]) -> list[Record]:
-    found: dict[str, Record] = {}
+    by_id: dict[str, Record] = {}
     for record in records:
-        found.setdefault(record.record_id, record)
-    return list(found.values())
+        by_id.setdefault(record.record_id, record)
+    return list(by_id.values())
 
 
 def _in_order(parts: Iterable[Iterable[Record]]) -> list[Record]:

@@ -96,7 +96,7 @@ def _assemble(
 
     _require_known_shapes(plan, target)
     plan, slots = without_copies(plan, kept.slots)
-    made: dict[_KernelKey, Kernel] = {}
+    built: dict[_KernelKey, Kernel] = {}
     called: list[tuple[Kernel, dict[int, Strides]]] = []
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
@@ -114,9 +114,9 @@ def _assemble(
             chosen.append(layer)
             apart = distances(call, slots, plan)
             one = (key, layer.choice, tuple(sorted(apart.items())))
-            if one not in made:
-                made[one] = kernels.kernel(task, layer.choice, apart, helpers)
-            called.append((made[one], apart))
+            if one not in built:
+                built[one] = kernels.kernel(task, layer.choice, apart, helpers)
+            called.append((built[one], apart))
             progress.step()
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
@@ -126,8 +126,8 @@ def _assemble(
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):
-        linked = builder_of(target).link(steps, tuple(made.values()), target)
-    workspaces = dict.fromkeys((k.shared_workspace, k.thread_workspace) for k in made.values())
+        linked = builder_of(target).link(steps, tuple(built.values()), target)
+    workspaces = dict.fromkeys((k.shared_workspace, k.thread_workspace) for k in built.values())
     return Image(
         name=plan.name,
         target=str(target),
@@ -223,13 +223,13 @@ def _steps(
 def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[TaskReport, ...]:
     """One of each task in the order of `extract_tasks`; the schedule is that of its first call."""
     calls: dict[str, list[tuple[Call, LayerChoice]]] = {}
-    for call, made in zip(plan.calls, chosen, strict=True):
+    for call, layer in zip(plan.calls, chosen, strict=True):
         if call.complex:
-            calls.setdefault(call.dag.workload_key, []).append((call, made))
+            calls.setdefault(call.dag.workload_key, []).append((call, layer))
     reports = []
     for key, own in calls.items():
         call, choice = own[0][0], own[0][1].choice
-        errors = [made.error for _, made in own if made.error is not None]
+        errors = [layer.error for _, layer in own if layer.error is not None]
         reports.append(
             TaskReport(
                 desc=call.desc,
@@ -241,7 +241,7 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[
                 sketch_id=choice.sketch_id,
                 decisions=tuple(choice.row),
                 winograd_error=max(errors, default=None),
-                winograd_refused=sum(made.refused for _, made in own),
+                winograd_refused=sum(layer.refused for _, layer in own),
             )
         )
     return with_shares(reports)

@@ -73,12 +73,12 @@ def choose_schedule(
 
     state = kept.state(history)
     whole = [direct, state, repr(device)]
-    found = find() if state is None else kept.choice("best", task, whole, find)
-    if found is None:
+    choice = find() if state is None else kept.choice("best", task, whole, find)
+    if choice is None:
         from tilework.model.drafted import draft_schedule
 
         return draft_schedule(task, direct=direct)
-    return found
+    return choice
 
 
 def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:
@@ -126,11 +126,11 @@ def _elsewhere(
     """Which record of other devices to go by."""
     key, target = task.workload_key, str(task.target)
     hints = history.hints(key, target, device)
-    found = [r for r in hints if _replays(task, r, direct)]
-    if hints and not found:
+    records = [r for r in hints if _replays(task, r, direct)]
+    if hints and not records:
         known = history.of(key, target)
-        found = best_elsewhere((r for r in known if _replays(task, r, direct)), device)
-    return latest_word(found)
+        records = best_elsewhere((r for r in known if _replays(task, r, direct)), device)
+    return latest_word(records)
 
 
 def _replays(task: SearchTask, record: Record, direct: bool) -> bool:

@@ -47,10 +47,10 @@ def joined(dag: ComputeDAG) -> tuple[Part, ...] | None:
     while True:
         piece = rest
         if isinstance(rest, IfThenElse):
-            found = _below(rest.cond)
-            if found is None or (axis is not None and found[0] is not axis):
+            limit = _below(rest.cond)
+            if limit is None or (axis is not None and limit[0] is not axis):
                 return None
-            axis, end = found
+            axis, end = limit
             piece = rest.a
         elif axis is not None:
             end = axis.extent

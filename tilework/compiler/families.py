@@ -63,7 +63,7 @@ def recorded(
     family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
     members = members_of(task, family)
     records, own = _records(members, history, device)
-    each = [_Measured.of(member, found) for member, found in zip(members, records, strict=True)]
+    each = [_Measured.of(member, record) for member, record in zip(members, records, strict=True)]
     programs = {program: None for one in each for program in one.programs(family)}
     if not programs:
         return None
@@ -80,7 +80,7 @@ def recorded(
     if scores.get(best, math.inf) == math.inf:
         return None
     here = [one.latency_of(best) for one in each]
-    ids = [found.record_id for found in here if found is not None]
+    ids = [record.record_id for record in here if record is not None]
     if not ids:
         return None
     typical = next((i for i, m in enumerate(members) if m.usual), None)
@@ -90,7 +90,7 @@ def recorded(
         "tuned" if own else "elsewhere",
         shown.latency_s if own and shown is not None else None,
         record_id=ids[-1],
-        device=next(found.device for found in reversed(here) if found is not None),
+        device=next(record.device for record in reversed(here) if record is not None),
     )
 
 
@@ -100,16 +100,16 @@ def _records(
     """Of each member the records of one device, and whether that is ``device``."""
     tasks = [member.task for member in members]
     if device is not None:
-        found = [history.of(t.workload_key, str(t.target), device) for t in tasks]
-        if any(r.usable for records in found for r in records):
-            return found, True
+        records_of = [history.of(t.workload_key, str(t.target), device) for t in tasks]
+        if any(r.usable for records in records_of for r in records):
+            return records_of, True
     for layer in layers_of(history):
         hints = [layer.hints(t.workload_key, str(t.target), device) for t in tasks]
         voice = latest_word(record for records in hints for record in records)
         if voice is not None:
-            found = [layer.of(t.workload_key, str(t.target)) for t in tasks]
+            records_of = [layer.of(t.workload_key, str(t.target)) for t in tasks]
             same = voice.device_id, voice.device
-            return [[r for r in rs if (r.device_id, r.device) == same] for rs in found], False
+            return [[r for r in rs if (r.device_id, r.device) == same] for rs in records_of], False
     return [[] for _ in tasks], True
 
 
@@ -133,13 +133,13 @@ class _Measured:
     def of(member: Member, records: Iterable[Record]) -> _Measured:
         version, draft = space_of(member.task.target).version, draft_of(member.task.target)
         count = {(t.static.id): t.static.num_decisions for t in member.twins.values()}
-        found: dict[_Program, list[Record]] = {}
+        by_program: dict[_Program, list[Record]] = {}
         for record in records:
             known = count.get(record.sketch_id) == len(record.decisions)
             if known and record.rules_version == version and record.purpose != Purpose.canary:
-                found.setdefault((record.sketch_id, record.decisions), []).append(record)
-        chosen = {program: _counts(rows) for program, rows in found.items()}
-        latency, ratios = _latencies(chosen, found), list[float]()
+                by_program.setdefault((record.sketch_id, record.decisions), []).append(record)
+        chosen = {program: _counts(rows) for program, rows in by_program.items()}
+        latency, ratios = _latencies(chosen, by_program), list[float]()
         for twin in member.twins.values():
             mine = [p for p in chosen if p[0] == twin.static.id and latency[p] < math.inf]
             if mine:
@@ -200,7 +200,7 @@ def _counts(records: Sequence[Record]) -> Record:
 
 
 def _latencies(
-    chosen: Mapping[_Program, Record], found: Mapping[_Program, Sequence[Record]]
+    chosen: Mapping[_Program, Record], by_program: Mapping[_Program, Sequence[Record]]
 ) -> dict[_Program, float]:
     """Seconds of each program.
 
@@ -213,7 +213,7 @@ def _latencies(
     verdict = {r.code_hash: r.latency_s or 0.0 for r in finals if r.code_hash}
     slack = []
     for record in finals:
-        rows = found[record.sketch_id, record.decisions]
+        rows = by_program[record.sketch_id, record.decisions]
         single = [r.latency_s or 0.0 for r in rows if r.usable and r.purpose != Purpose.final]
         slack += [(record.latency_s or 0.0) / min(single)] if single else []
     factor = median(slack) if slack else 1.0

@@ -26,7 +26,7 @@ def load_best(records: History, workload_key: str, target: Target | str) -> Reco
     history, device = as_history(records), device_here(where)
     if device is None:
         each = (layer.hints(workload_key, str(where), None) for layer in layers_of(history))
-        return next((found for hints in each if (found := latest_word(hints)) is not None), None)
+        return next((best for hints in each if (best := latest_word(hints)) is not None), None)
     return history.best(workload_key, str(where), device)
 
 

@@ -105,7 +105,7 @@ class Kernels:
         self._target = target
         self._common: tuple[str, Deferred[bytes]] | None = None
         self._kept: dict[str, Kernel] = {}
-        self._made: dict[str, Kernel] = {}
+        self._new: dict[str, Kernel] = {}
         self._chosen: dict[str, _Chosen] = {}
         self._states: dict[int, str | None] = {}
 
@@ -116,17 +116,17 @@ class Kernels:
         key, kept = self._find(task, choice, apart)
         if kept is not None:
             return kept
-        made = self._builder.build(task, choice.sketch_id, choice.row, apart, helpers)
-        self._made[key] = made
-        return made
+        kernel = self._builder.build(task, choice.sketch_id, choice.row, apart, helpers)
+        self._new[key] = kernel
+        return kernel
 
     def common(self, helpers: Helpers) -> None:
         """Have what the process needs beside kernels, from disk or made by ``helpers``."""
         common = None if self._files is None else self._builder.common(self._target)
         if self._files is None or common is None:
             return
-        told = ("common", code_version(), self._compiler, common.follows_from)
-        key = key_of(*told)
+        name = ("common", code_version(), self._compiler, common.follows_from)
+        key = key_of(*name)
 
         def read(path: Path) -> bytes:
             return common.check(without_digest(path.read_bytes(), key))
@@ -189,16 +189,16 @@ class Kernels:
             return
         if self._common is not None:
             key, code = self._common
-            made = with_digest(code.result(), key)
-            files.write(key, _COMMON, lambda out: out.write(made), prune=False)
+            named = with_digest(code.result(), key)
+            files.write(key, _COMMON, lambda out: out.write(named), prune=False)
             self._common = None
-        for key, kernel in self._made.items():
+        for key, kernel in self._new.items():
             files.write(key, _KERNEL, partial(_write, key=key, kernel=kernel), prune=False)
         for key, chosen in self._chosen.items():
             files.put_note(key, to_json(chosen), prune=False)
-        if self._made or self._chosen:
+        if self._new or self._chosen:
             files.prune()
-        self._made.clear()
+        self._new.clear()
         self._chosen.clear()
 
     def _find(
@@ -207,17 +207,17 @@ class Kernels:
         """A kernel's key, and the kernel if it is kept."""
         strides = [[i, [*map(extent_document, s)]] for i, s in sorted((apart or {}).items())]
         key = self._key("kernel", task, [choice.sketch_id, choice.row, strides])
-        if self._files is not None and key not in self._kept and key not in self._made:
+        if self._files is not None and key not in self._kept and key not in self._new:
             symbols = {s.name: s for s in task.compute_dag.symbols}
             read = partial(_kernel, key=key, symbols=symbols)
-            found = self._files.read(key, _KERNEL, read)
-            if found is not None:
-                self._kept[key] = found
+            kernel = self._files.read(key, _KERNEL, read)
+            if kernel is not None:
+                self._kept[key] = kernel
         return key, self._kept.get(key)
 
     def _key(self, what: str, task: SearchTask, parts: Sequence[Any]) -> str:
-        told = (what, code_version(), self._compiler, str(task.target), task.workload_key)
-        return key_of(*told, json.dumps(parts))
+        name = (what, code_version(), self._compiler, str(task.target), task.workload_key)
+        return key_of(*name, json.dumps(parts))
 
 
 def _write(out: Any, key: str, kernel: Kernel) -> None:

@@ -88,16 +88,16 @@ def compile(
     where = target if isinstance(target, Target) else Target(target)
     threads = where.num_cores if num_threads is None else num_threads
     notes = list(net.notes)
-    made = []
+    built = []
     for number, part in enumerate(net.parts):
         label = f"{net.name}, part {number + 1} of {len(net.parts)}"
         if isinstance(part, TheirPart):
             runner: Module | OtherPart = _theirs(part.model, label, threads)
         else:
             runner = _ours(part, label, where, records, precision, threads, cache, notes)
-        made.append(Part(runner, part.inputs, part.outputs))
+        built.append(Part(runner, part.inputs, part.outputs))
     try:
-        for one in made:
+        for one in built:
             if isinstance(one.runner, OtherPart):
                 one.runner.values()
     except ModuleError:
@@ -105,7 +105,7 @@ def compile(
             raise
         return compile(net.again(), target, records, num_threads, precision, cache)
     image = PartsImage(
-        net.name, str(where), tuple(net.inputs), net.outputs, net.values, tuple(made), net.left,
+        net.name, str(where), tuple(net.inputs), net.outputs, net.values, tuple(built), net.left,
         tuple(notes),
     )  # fmt: skip
     return PartedModule(image, threads)

@@ -66,7 +66,7 @@ def without_copies(
     outside = {*plan.inputs, *plan.constants, *slots}
     outside |= {plan.views.get(v, v) for v in (*plan.inputs, *plan.outputs)}
     alone = outside | {*plan.views, *plan.views.values()}
-    made = {c.output for c in plan.calls}
+    computed = {c.output for c in plan.calls}
     instead: dict[str, list[Call]] = {}  # output of a call that is gone -> calls in its place
     for call in reversed(plan.calls):
         parts = joined(call.dag)
@@ -76,7 +76,7 @@ def without_copies(
         instead[call.output] = []
         for n, part in enumerate(parts):
             value = call.inputs[part.argument]
-            if value not in made or value in alone or value in slots:
+            if value not in computed or value in alone or value in slots:
                 copy = copy_of(call, value, f"{call.output}:{n}", plan.values[value])
                 instead[call.output].append(copy)
                 value = copy.output
@@ -103,7 +103,7 @@ def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple
     Arguments are inputs, then the output. A dense one is left out if it is aligned as values of
     their own are: machines with aligned vectors ask for that.
     """
-    found = {}
+    by_number = {}
     for i, value in enumerate((*call.inputs, call.output)):
         if value in slots:
             kind, (_, offset, strides) = plan.values[value], slots[value]
@@ -111,8 +111,8 @@ def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple
             pairs = zip(kind.shape, strides, dense, strict=True)
             aligned = offset * dtype_bytes(kind.dtype) % _ALIGNMENT == 0
             if not aligned or any(s != d for n, s, d in pairs if range_of(n)[1] > 1):
-                found[i] = strides
-    return found
+                by_number[i] = strides
+    return by_number
 
 
 def _may_vanish(call: Call, plan: Plan) -> bool:

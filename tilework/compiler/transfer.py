@@ -65,7 +65,7 @@ def transferred(
     """
     model = champion(history, task.target)
     score = None if model is None or draft is None else _Scores(model, task, draft)
-    found = guests(
+    near = guests(
         task,
         history,
         device=device,
@@ -74,9 +74,9 @@ def transferred(
         judge=None if score is None else score.seconds,
     )
     if draft is None:
-        winner = next(found, None)
+        winner = next(near, None)
     else:
-        winner = _by_draft(task, found, draft) if score is None else score.best(list(found))
+        winner = _by_draft(task, near, draft) if score is None else score.best(list(near))
     return None if winner is None else _as_choice(winner)
 
 
@@ -98,10 +98,10 @@ def champion(history: History, target: Target) -> CostModel | None:
     return _MODELS.get_or_make(hashlib.sha256(document.encode()).hexdigest(), read)
 
 
-def _by_draft(task: SearchTask, found: Iterable[Guest], draft: Choice) -> Guest | None:
+def _by_draft(task: SearchTask, candidates: Iterable[Guest], draft: Choice) -> Guest | None:
     """The first guest that the draft does not call much slower than its own choice."""
     limit = draft.predicted_s or 0.0
-    for guest in found:
+    for guest in candidates:
         if guest.predicted_s <= _trust(task, guest) * limit:
             return guest
     return None
@@ -128,14 +128,14 @@ class _Scores:
         """Numbers in proportion to the seconds that the model expects."""
         return 1 / np.maximum(self._model.predict(self._batch(sketch, rows)), _LEAST_SCORE)
 
-    def best(self, found: Sequence[Guest]) -> Guest | None:
+    def best(self, candidates: Sequence[Guest]) -> Guest | None:
         """The guest that surely is faster than the draft's choice, if one is."""
-        if not found:
+        if not candidates:
             return None
         score, _ = self._one(self._draft.sketch_id, self._draft.row)
-        worth = [self._worth(guest) for guest in found]
+        worth = [self._worth(guest) for guest in candidates]
         best = int(np.argmax(worth))
-        return found[best] if worth[best] > score else None
+        return candidates[best] if worth[best] > score else None
 
     def _worth(self, guest: Guest) -> float:
         score, doubt = self._one(guest.sketch_id, guest.row)

@@ -38,10 +38,10 @@ def extract_tasks(
     require_precision(where, precision)
     calls: dict[str, list[tuple[Plan, Call]]] = {}
     for part in networks_of(net):
-        made = plan(part, precision, where)
-        for call in made.calls:
+        planned = plan(part, precision, where)
+        for call in planned.calls:
             if call.complex or include_simple_tasks:
-                calls.setdefault(call.dag.workload_key, []).append((made, call))
+                calls.setdefault(call.dag.workload_key, []).append((planned, call))
     tasks = [task_of(*same[0], where, len(same)) for same in calls.values()]
     return tasks, [t.weight for t in tasks]
 

@@ -86,8 +86,8 @@ def fuse(
     groups: dict[int, list[int]] = {}
     for i in range(len(items)):
         groups.setdefault(_find(items, i), []).append(i)
-    found = [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
-    return found if chains is None else fuse_chains(net, found, chains)
+    fused = [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
+    return fused if chains is None else fuse_chains(net, fused, chains)
 
 
 def _items(net: Network, declared: Declared) -> list[_Item]:

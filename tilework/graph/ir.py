@@ -273,12 +273,12 @@ class Builder:
         """The value of a node of which some inputs have no elements."""
         types = [self.types[v] for v in node.inputs]
         try:
-            found = of_empty(node.op, types, node.attrs, kind)
+            result = of_empty(node.op, types, node.attrs, kind)
         except ValueError as e:
             raise _unfit(node, types, e) from e
-        if isinstance(found, np.ndarray):
-            return self.constant(found, node.name)
-        kept = [node.inputs[i] for i in found]
+        if isinstance(result, np.ndarray):
+            return self.constant(result, node.name)
+        kept = [node.inputs[i] for i in result]
         return kept[0] if len(kept) == 1 else self.op(node.op, *kept, name=node.name, **node.attrs)
 
     def keep(self, node: Node, inputs: tuple[str, ...]) -> str:
@@ -343,11 +343,11 @@ def rewrite(net: Network, rule: Rule) -> Network:
             new[node.name] = rule(b, node, inputs)
         except (Undecided, UnknownExtent):
             new[node.name] = b.keep(node, inputs)
-    found = b.finish([new[v] for v in net.outputs])
+    rewritten = b.finish([new[v] for v in net.outputs])
     same = (
-        found.outputs == net.outputs
-        and len(found.constants) == len(net.constants)
-        and len(found.nodes) == len(net.nodes)
-        and all(one is old for one, old in zip(found.nodes, net.nodes, strict=True))
+        rewritten.outputs == net.outputs
+        and len(rewritten.constants) == len(net.constants)
+        and len(rewritten.nodes) == len(net.nodes)
+        and all(one is old for one, old in zip(rewritten.nodes, net.nodes, strict=True))
     )
-    return net if same else found  # the network itself knows its types and uses already
+    return net if same else rewritten  # the network itself knows its types and uses already

@@ -86,12 +86,12 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
     """
     options = precision, (target or Target()).chain_limits()
     with _LOCK:
-        found = _PLANS.setdefault(net, {}).get(options)
-    if found is None:
-        made = _plan(net, *options)
+        planned = _PLANS.setdefault(net, {}).get(options)
+    if planned is None:
+        new = _plan(net, *options)
         with _LOCK:  # of threads that ask at once, all get the plan that was ready first
-            found = _PLANS.setdefault(net, {}).setdefault(options, made)
-    return found
+            planned = _PLANS.setdefault(net, {}).setdefault(options, new)
+    return planned
 
 
 def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Plan:

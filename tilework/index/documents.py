@@ -90,10 +90,10 @@ def table_of(document: Any) -> dict[str, Symbol]:
     """
     if not isinstance(document, list) or len(document) > _MAX_SYMBOLS:
         raise ValueError(f"{_short(document)} is no table of symbols")
-    found = {s.name: s for s in map(symbol_of, document)}
-    if len(found) != len(document):
+    table = {s.name: s for s in map(symbol_of, document)}
+    if len(table) != len(document):
         raise ValueError(f"two symbols of one name in {_short(document)}")
-    return found
+    return table
 
 
 def _atom_document(atom: Atom) -> Any:

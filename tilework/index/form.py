@@ -68,8 +68,8 @@ class Form(Generic[Atom]):
 
     def typical(self) -> Form[Atom]:
         """The form where a search looks at it."""
-        found = {a: typical(c) for a, c in self.coefficients.items()}
-        return Form({a: c for a, c in found.items() if c}, typical(self.const))
+        coefficients = {a: typical(c) for a, c in self.coefficients.items()}
+        return Form({a: c for a, c in coefficients.items() if c}, typical(self.const))
 
 
 def constant(value: Extent) -> Form[Any]:
@@ -115,6 +115,6 @@ def position_if(
     forms: Iterable[Form[Atom] | None], strides: Iterable[Extent]
 ) -> Form[Atom] | None:
     """The same of indices that may have no form: None where one has none."""
-    found = list(forms)
-    known = [form for form in found if form is not None]
-    return position(known, strides) if len(known) == len(found) else None
+    indices = list(forms)
+    known = [form for form in indices if form is not None]
+    return position(known, strides) if len(known) == len(indices) else None

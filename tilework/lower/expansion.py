@@ -102,10 +102,10 @@ def expansion_of_one(
     what is left; the axes around them are not expanded.
     """
     rows = {a: np.array([n if isinstance(n, int) else _OPEN]) for a, n in extents.items()}
-    found = expansion(rows, np.array([room]), always=always, whole=whole, serial=serial)
+    factors = expansion(rows, np.array([room]), always=always, whole=whole, serial=serial)
     return {
         a: int(n[0]) if isinstance(extents[a], int) else min(int(n[0]), _MOST_OPEN)
-        for a, n in found.items()
+        for a, n in factors.items()
     }
 
 
@@ -114,9 +114,9 @@ def _largest_divisor(extent: Ints, most: Ints) -> Ints:
     if len(extent) == 1:
         table = _divisors(int(extent[0]))
         return table[table.searchsorted(most, side="right") - 1]
-    found, which = values(extent)
-    limits = np.minimum(found, most.max())
-    tables = [_up_to(int(n), int(limit)) for n, limit in zip(found, limits, strict=True)]
+    extents, which = values(extent)
+    limits = np.minimum(extents, most.max())
+    tables = [_up_to(int(n), int(limit)) for n, limit in zip(extents, limits, strict=True)]
     starts = np.cumsum(limits + 1) - (limits + 1)
     return np.concatenate(tables)[starts[which] + np.minimum(extent, most)]
 

@@ -134,11 +134,11 @@ class Builder(Protocol):
 
 def lowering_of(target: Target) -> Lowering:
     """The room ``lowering`` of a target's kind."""
-    found: Lowering = kinds.room(target.kind, "lowering")
-    return found
+    room: Lowering = kinds.room(target.kind, "lowering")
+    return room
 
 
 def builder_of(target: Target) -> Builder:
     """The room ``builder`` of a target's kind."""
-    found: Builder = kinds.room(target.kind, "builder")
-    return found
+    room: Builder = kinds.room(target.kind, "builder")
+    return room

@@ -77,12 +77,12 @@ class Names:
 
         ends = tuple((a, name(limit, True)) for a, limit in limits.items())
         named = name(source, False)
-        found = names.values()
+        values = names.values()
         return Names(
             named,
             ends,
-            tuple((v, e) for v, e, late in found if not late),
-            tuple((v, e) for v, e, late in found if late),
+            tuple((v, e) for v, e, late in values if not late),
+            tuple((v, e) for v, e, late in values if late),
         )
 
 

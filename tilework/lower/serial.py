@@ -144,10 +144,10 @@ class _Writer:
         parts = [self._nodes[p] for p in x.children(e)]
         if isinstance(e, ir.Load):
             return ["load", self._buffer(e.buffer), *parts]
-        found = line(e, _FORMS, parts)
-        if found is None:
+        written = line(e, _FORMS, parts)
+        if written is None:
             raise ProgramFormatError(f"an expression of type {type(e).__name__} cannot be kept")
-        return found
+        return written
 
     def _bound(self, value: Extent | x.Expr) -> Any:
         return [self._node(value)] if isinstance(value, x.Expr) else extent_document(value)
@@ -240,9 +240,9 @@ class _Reader(Reader):
         return self.indices([self._at(v) for v in self.items(values)], rank)
 
     def _predicate(self, value: Any) -> x.Expr:
-        found = self._at(value)
-        self.require(found.dtype == "bool", "a predicate is expected")
-        return found
+        predicate = self._at(value)
+        self.require(predicate.dtype == "bool", "a predicate is expected")
+        return predicate
 
     def _node(self, entry: Any) -> x.Expr:
         self.require(isinstance(entry, list) and len(entry) > 1, "an expression is expected")

@@ -94,7 +94,7 @@ class TransformTile:
     def _statements(self) -> Iterator[Stmt]:
         known: dict[tuple[int, ...], int] = {}  # the data, then what each stage makes of it
         for k, program in enumerate(self.programs):
-            made: dict[tuple[int, ...], int] = {}
+            numbered: dict[tuple[int, ...], int] = {}
             ranges = [
                 range(len(p.outputs)) if j < k else range(p.inputs)
                 for j, p in enumerate(self.programs)
@@ -113,10 +113,10 @@ class TransformTile:
                     yield self._set(self._sum([(c, numbers[v]) for c, v in terms]))
                 for i, value in enumerate(program.outputs):
                     at = (*rest[:k], i, *rest[k:])
-                    made[at] = numbers[value]
+                    numbered[at] = numbers[value]
                     if k == len(self.programs) - 1:
-                        yield self._store(at, made[at])
-            known = made
+                        yield self._store(at, numbered[at])
+            known = numbered
 
     def _set(self, value: x.Expr) -> Stmt:
         self.used += 1

@@ -269,14 +269,14 @@ class Batch:
         """Latencies of finalists; see `tilework.measure.turns.latencies`."""
         pairs = list(zip(sorted(self._to_run), replies, strict=True))
         turns = {i: Turns(r.samples, r.disturbed) for i, r in pairs if r.status == Status.ok}
-        found = dict(zip(turns, latencies(list(turns.values())), strict=True))
+        latency_of = dict(zip(turns, latencies(list(turns.values())), strict=True))
         for index, reply in pairs:
             result = self._base(index, reply.status, reply.error)
             if index in turns:
                 samples = turns[index].good or turns[index].seconds
                 result = replace(
                     result,
-                    latency_s=found[index],
+                    latency_s=latency_of[index],
                     latency_samples=samples,
                     latency_spread=spread(samples),
                 )

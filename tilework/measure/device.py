@@ -110,5 +110,5 @@ class Device(Protocol):
 
 def device_of(target: Target) -> Device:
     """The room ``device`` of a target's kind, for this target."""
-    found: Device = kinds.room(target.kind, "device")
-    return found.for_target(target)
+    device: Device = kinds.room(target.kind, "device")
+    return device.for_target(target)

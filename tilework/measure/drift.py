@@ -37,5 +37,5 @@ def slowdown(reading_s: float | None, before_s: Sequence[float]) -> float:
 
 def drifted(readings_s: Iterable[float]) -> int:
     """How many readings are further than `LIMIT` off the median of all."""
-    found = list(readings_s)
-    return sum(abs(drift(reading, found)) > LIMIT for reading in found)
+    readings = list(readings_s)
+    return sum(abs(drift(reading, readings)) > LIMIT for reading in readings)

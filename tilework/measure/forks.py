@@ -37,14 +37,14 @@ def serve(control: int) -> NoReturn:
     ends, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    told: dict[int, int] = {}
+    ends_of: dict[int, int] = {}
     asked = socket.socket(fileno=control)
     heard: list[Any] = [asked, ends]
     while True:
         ready, _, _ = select.select(heard, [], [], IDLE_S)
         if ends in ready:
             os.read(ends, 4096)
-        _bury(told)
+        _bury(ends_of)
         if asked in ready:
             names, descriptors, _, _ = socket.recv_fds(asked, 65536, 3)
             if len(descriptors) < 3:
@@ -53,14 +53,14 @@ def serve(control: int) -> NoReturn:
             connection, errors, tells = descriptors
             pid = os.fork()
             if not pid:
-                for descriptor in (control, ends, woken, tells, *told.values()):
+                for descriptor in (control, ends, woken, tells, *ends_of.values()):
                     os.close(descriptor)
                 _live(connection, errors)
-            told[pid] = tells
+            ends_of[pid] = tells
             _tell(tells, pid)
             os.close(connection)
             os.close(errors)
-        elif not ready and not told:
+        elif not ready and not ends_of:
             os._exit(0)
 
 
@@ -74,13 +74,13 @@ def _import(names: list[str]) -> None:
         gc.freeze()  # what all workers share is written to by no collection
 
 
-def _bury(told: dict[int, int]) -> None:
+def _bury(ends_of: dict[int, int]) -> None:
     """Tell how children ended that have."""
-    while told:
+    while ends_of:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        tells = told.pop(pid)
+        tells = ends_of.pop(pid)
         _tell(tells, os.waitstatus_to_exitcode(status))
         os.close(tells)
 

@@ -53,8 +53,8 @@ def sparse_structures(dag: Any, seed: int) -> dict[str, np.ndarray]:
 
 def stored_blocks(dag: Any) -> frozenset[str]:
     """The inputs that are the blocks of sparse weights."""
-    found = (op.attrs.get("bsr", {}).get("data") for op in dag.compute_ops)
-    return frozenset(name for name in found if name is not None)
+    names = (op.attrs.get("bsr", {}).get("data") for op in dag.compute_ops)
+    return frozenset(name for name in names if name is not None)
 
 
 def draw(

@@ -41,8 +41,8 @@ def _task(pickled: bytes) -> Any:
 def _device(task: bytes, settings: Settings) -> Device:
     target = _task(task).target
     if settings.device:
-        found: Device = resolve(settings.device)
-        return found.for_target(target)
+        device: Device = resolve(settings.device)
+        return device.for_target(target)
     return device_of(target)
 
 

@@ -117,7 +117,7 @@ class Measurer:
                 had; the message says why.
         """
         key = str(task.workload_key)
-        codes = {code: found for (k, code), found in self._codes.items() if k == key}
+        codes = {code: measured for (k, code), measured in self._codes.items() if k == key}
         batch = Batch(
             self.settings, pickle.dumps(task), candidates, best_latency_s, codes,
             self._calibrations, limit=limit,

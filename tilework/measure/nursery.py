@@ -35,8 +35,8 @@ class Child:
         told: what the nursery writes to: the process's id, and how it ended.
     """
 
-    def __init__(self, told: int) -> None:
-        self._told = told
+    def __init__(self, exit_end: int) -> None:
+        self._exit_end = exit_end
         self._words: list[int] = []
         self._silent = False
 
@@ -61,16 +61,16 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._words[0], signal.SIGKILL)
             self.wait(PATIENCE_S)
-        if self._told >= 0:
-            os.close(self._told)
-            self._told, self._silent = -1, True
+        if self._exit_end >= 0:
+            os.close(self._exit_end)
+            self._exit_end, self._silent = -1, True
 
     def _listen(self, words: int, timeout: float | None) -> None:
         """Read so many words, unless the nursery has ended or the time is over."""
         while len(self._words) < words and not self._silent:
-            if timeout is not None and not select.select([self._told], [], [], timeout)[0]:
+            if timeout is not None and not select.select([self._exit_end], [], [], timeout)[0]:
                 return
-            word = os.read(self._told, WORD.size)
+            word = os.read(self._exit_end, WORD.size)
             self._silent = not word
             self._words += WORD.unpack(word) if word else ()
 

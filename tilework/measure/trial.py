@@ -134,11 +134,11 @@ class Trial:
         if not all(buffer.intact for buffer in (*self._buffers, self._workspace)):
             error = f"run: wrote outside its buffers, {when}"
             return RunReply(Status.wrong_answer, error, max_rel_error=None, tainted=True)
-        found = compare([buffer.read() for buffer in self._outputs], self._reference)
-        if found.text:
-            error = f"run: {found.text}, {when}"
-            return RunReply(Status.wrong_answer, error, max_rel_error=found.error)
-        return RunReply(Status.ok, max_rel_error=found.error)
+        difference = compare([buffer.read() for buffer in self._outputs], self._reference)
+        if difference.text:
+            error = f"run: {difference.text}, {when}"
+            return RunReply(Status.wrong_answer, error, max_rel_error=difference.error)
+        return RunReply(Status.ok, max_rel_error=difference.error)
 
     def _copies(self) -> list[list[Buffer]]:
         """Argument lists with large weights copied until they fill `Settings.rotate_bytes`."""

@@ -38,8 +38,8 @@ class Scorable(Protocol):
 
 def _positive(seconds: Floats) -> Floats:
     """Seconds that logarithms are defined for, whatever a draft says."""
-    found = np.nan_to_num(np.asarray(seconds, dtype=np.float64), nan=np.inf, posinf=1e10)
-    return np.maximum(found, 1e-12)
+    numbers = np.nan_to_num(np.asarray(seconds, dtype=np.float64), nan=np.inf, posinf=1e10)
+    return np.maximum(numbers, 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +70,16 @@ class Batch:
 
     def take(self, where: NDArray[np.intp]) -> Batch:
         """Some of the candidates; what was computed of them is kept."""
-        found = replace(self, rows=self.rows[where])
+        batch = replace(self, rows=self.rows[where])
         for name in _COMPUTED & self.__dict__.keys():
-            found.__dict__[name] = self.__dict__[name][where]
-        return found
+            batch.__dict__[name] = self.__dict__[name][where]
+        return batch
 
     def referred(self, reference_s: float) -> Batch:
         """The same with another `reference_s`; what was computed is kept."""
-        found = replace(self, reference_s=reference_s)
-        found.__dict__.update({n: self.__dict__[n] for n in _COMPUTED & self.__dict__.keys()})
-        return found
+        batch = replace(self, reference_s=reference_s)
+        batch.__dict__.update({n: self.__dict__[n] for n in _COMPUTED & self.__dict__.keys()})
+        return batch
 
     @cached_property
     def draft_s(self) -> Floats:

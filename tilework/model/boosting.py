@@ -117,7 +117,7 @@ def members(matrix: Matrix, params: XGBParams, seed: int, starts: Sequence[Any])
     of_key = [
         np.array([i for i, g in enumerate(matrix.groups) if g.workload_key == key]) for key in keys
     ]
-    found = []
+    boosters = []
     for number in range(params.members):
         rng = np.random.default_rng([seed, number])
         drawn = rng.integers(0, len(keys), len(keys))
@@ -128,8 +128,8 @@ def members(matrix: Matrix, params: XGBParams, seed: int, starts: Sequence[Any])
         booster, _ = boosted(
             some, params, number, _MEMBER_TREES, start, _MEMBER_DEPTH, _MEMBER_ETA
         )
-        found.append(booster)
-    return found
+        boosters.append(booster)
+    return boosters
 
 
 def owned(
@@ -149,14 +149,14 @@ def owned(
         others: further targets that the model knows: with one alone there are no such trees.
     """
     taught = {group.target for group in matrix.groups}
-    found = dict(before)
+    by_target = dict(before)
     if params.objective == "throughput" or not params.own or len(taught | set(others)) < 2:
-        return found
+        return by_target
     for target in sorted(taught):
         some = matrix.some(matrix.of_target(target))
         start, seen = before.get(target, (None, 0))
         count = int(np.isfinite(some.packs.latency_s).sum())
         if count >= params.own_least:
             rounds = params.own if start is None else params.onward // 2
-            found[target] = boosted(some, params, seed, rounds, start)[0], seen + count
-    return found
+            by_target[target] = boosted(some, params, seed, rounds, start)[0], seen + count
+    return by_target

@@ -41,5 +41,5 @@ class Draft(Protocol):
 
 def draft_of(target: Target) -> Draft:
     """The room ``draft`` of a target's kind."""
-    found: Draft = kinds.room(target.kind, "draft")
-    return found
+    draft: Draft = kinds.room(target.kind, "draft")
+    return draft

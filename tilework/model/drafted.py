@@ -67,13 +67,13 @@ def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
     Raises:
         ScheduleError: no sketch has a valid row.
     """
-    found = drafted(task, direct=direct)
-    if found is None:
+    choice = drafted(task, direct=direct)
+    if choice is None:
         raise ScheduleError(
             f"{task.desc or 'a task'} has no valid schedule for {task.target}: none of the rows "
             f"drawn from its {len(SearchSpace.of(task).sketches)} sketches is within its limits"
         )
-    return found
+    return choice
 
 
 _CHOICES: BoundedCache[tuple[str, str, bool], Choice | None] = BoundedCache(1024)
@@ -157,10 +157,10 @@ def _climbed(
 
     A step of all of them is one question to the draft; what it says is added to ``seen``.
     """
-    found = list(starts)
-    going = list(range(len(found)))
+    bests = list(starts)
+    going = list(range(len(bests)))
     for _ in range(_CLIMBS):
-        around = sketch.neighbours(np.stack([found[i][1] for i in going]))
+        around = sketch.neighbours(np.stack([bests[i][1] for i in going]))
         near = {i: rows for i, rows in zip(going, around, strict=True) if len(rows)}
         if not near:
             break
@@ -171,12 +171,12 @@ def _climbed(
         going = []
         for (i, rows), mine in zip(near.items(), np.split(times, ends[:-1]), strict=True):
             best = int(np.argmin(mine))
-            if mine[best] < found[i][0]:
-                found[i] = float(mine[best]), rows[best]
+            if mine[best] < bests[i][0]:
+                bests[i] = float(mine[best]), rows[best]
                 going.append(i)
         if not going:
             break
-    return found
+    return bests
 
 
 def _shortest(
@@ -184,8 +184,8 @@ def _shortest(
 ) -> tuple[float, Rows]:
     """Of all rows about as fast as the best one, that with the least code; else the fastest."""
     near = [s.seconds <= ALIKE * best[0] for s in seen]
-    found = (s.rows[n] != best[1] for s, n in zip(seen, near, strict=True))
-    if not any(other.any() for other in found):
+    differ = (s.rows[n] != best[1] for s, n in zip(seen, near, strict=True))
+    if not any(other.any() for other in differ):
         return best
     rows = np.concatenate([best[1][None], *(s.rows[n] for s, n in zip(seen, near, strict=True))])
     each = (s.seconds[n] for s, n in zip(seen, near, strict=True))

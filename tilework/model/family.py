@@ -50,8 +50,8 @@ class FamilySketch:
     def canonical(self, rows: Rows) -> Rows:
         """The rows without what has no effect at any point."""
         first, *more = (view.canonical(rows) for view in self.views)
-        for found in more:
-            first = np.where(first == found, first, rows)
+        for plain in more:
+            first = np.where(first == plain, first, rows)
         return first
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
@@ -131,7 +131,7 @@ def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     for sketch in SearchSpace.of(task).sketches:
         alike_ones = [[s for s in space.sketches if alike(s, sketch)] for space in spaces]
         if all(alike_ones):
-            out.append(FamilySketch(sketch.id, tuple(found[0] for found in alike_ones)))
+            out.append(FamilySketch(sketch.id, tuple(sketches[0] for sketches in alike_ones)))
     return out
 
 
@@ -149,7 +149,7 @@ def members_of(task: SearchTask, family: Sequence[FamilySketch]) -> tuple[Member
         desc = f"{task.desc}, {where}"
         static = replace(task, compute_dag=dag, desc=desc)
         statics = SearchSpace.of(static).sketches
-        found = {sketch.id: twin_of(sketch.views, statics) for sketch in family}
-        twins = {name: twin for name, twin in found.items() if twin is not None}
+        twin_by_sketch = {sketch.id: twin_of(sketch.views, statics) for sketch in family}
+        twins = {name: twin for name, twin in twin_by_sketch.items() if twin is not None}
         members.append(Member(number, at, static, twins))
     return tuple(members)

@@ -93,10 +93,10 @@ def pairs(cases: Sequence[Case], ranker: str) -> float:
     Raises:
         JudgeError: as `top_k`.
     """
-    found = [
+    shares = [
         pairwise_accuracy(_places(case.score(ranker)), case.latency_s) for case in _that_ran(cases)
     ]
-    return float(np.mean(found))
+    return float(np.mean(shares))
 
 
 def interval(
@@ -146,10 +146,10 @@ def interval(
 
 def by_target(cases: Iterable[Case]) -> dict[str, list[Case]]:
     """The cases of each target, targets in the order of their first case."""
-    found: dict[str, list[Case]] = {}
+    cases_of: dict[str, list[Case]] = {}
     for case in cases:
-        found.setdefault(case.target, []).append(case)
-    return found
+        cases_of.setdefault(case.target, []).append(case)
+    return cases_of
 
 
 def _that_ran(cases: Sequence[Case]) -> list[Case]:
@@ -162,8 +162,8 @@ def _that_ran(cases: Sequence[Case]) -> list[Case]:
 def _places(scores: Floats) -> Floats:
     """Scores as whole numbers of the same order, which can be compared: 0 and up, NaN is -1."""
     _, place = np.unique(scores, return_inverse=True)
-    found: Floats = np.where(np.isnan(scores), -1.0, place)
-    return found
+    places: Floats = np.where(np.isnan(scores), -1.0, place)
+    return places
 
 
 def _weighted(cases: Sequence[Case], ranker: str, k: int) -> tuple[Floats, Floats]:
@@ -234,7 +234,7 @@ def folds(
         JudgeError: a group names a network that is not there.
     """
     pool = sorted(set(present))
-    found = []
+    parts = []
     for group in groups if groups is not None else [(name,) for name in sorted(calls)]:
         unknown = sorted(set(group) - set(calls))
         if unknown:
@@ -246,8 +246,8 @@ def folds(
             if test:
                 own = tuple(key for key, where in rest if where == target)
                 train = tuple(pair for pair in rest if pair[1] != target)
-                found.append(Fold(tuple(sorted(group)), target, test, own, train))
-    return found
+                parts.append(Fold(tuple(sorted(group)), target, test, own, train))
+    return parts
 
 
 def weights(
@@ -259,8 +259,8 @@ def weights(
         calls: by network, how often it calls each workload.
         networks: those to count.
     """
-    found: dict[str, float] = {}
+    counts: dict[str, float] = {}
     for name in sorted(networks):
         for key, count in calls[name].items():
-            found[key] = found.get(key, 0.0) + count
-    return found
+            counts[key] = counts.get(key, 0.0) + count
+    return counts

@@ -74,10 +74,10 @@ def training_set(
     if not parts:
         return None
     tables, blocks, sizes, latency, groups = [], [], [], [], []
-    for number, (_, best_s, found) in enumerate(parts):
+    for number, (_, best_s, programs_of) in enumerate(parts):
         if not draft:
-            best_s = _drafted_best(found)
-        for programs in found:
+            best_s = _drafted_best(programs_of)
+        for programs in programs_of:
             count, block_count, width = programs.columns.shape
             table = programs.columns.reshape(count * block_count, width).copy()
             tables.append(behind(table, best_s))
@@ -89,13 +89,13 @@ def training_set(
         np.concatenate(sizes), np.concatenate(blocks), np.concatenate(latency),
         np.concatenate(groups),
     )  # fmt: skip
-    best = [best_s if draft else _drafted_best(found) for _, best_s, found in parts]
+    best = [best_s if draft else _drafted_best(programs_of) for _, best_s, programs_of in parts]
     return Matrix(np.concatenate(tables), packs, [p[0] for p in parts], np.array(best))
 
 
-def _drafted_best(found: Sequence[Programs]) -> float:
+def _drafted_best(some: Sequence[Programs]) -> float:
     """Lowest drafted seconds, from the column that holds their logarithm."""
-    return float(2.0 ** min(float(p.columns[:, :, -2].min()) for p in found))
+    return float(2.0 ** min(float(p.columns[:, :, -2].min()) for p in some))
 
 
 def even_quota(counts: Iterable[int], room: int) -> int:

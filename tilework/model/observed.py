@@ -107,14 +107,14 @@ class ObservedTask:
         place = np.argsort(order, kind="stable")
         kept = np.zeros(len(order), np.bool_)
         kept[place[best_and_latest(labels_of(latency[place]), quota)]] = True
-        found, at = [], 0
+        chosen, at = [], 0
         for i in ids:
             programs = self.sketches[i]
             where = np.flatnonzero(kept[at : at + len(programs)])
             where = where[np.argsort(programs.order[where], kind="stable")]
             at += len(programs)
-            found.append(programs if len(where) == len(programs) else programs.take(where))
-        return [programs for programs in found if len(programs)]
+            chosen.append(programs if len(where) == len(programs) else programs.take(where))
+        return [programs for programs in chosen if len(programs)]
 
 
 def best_and_latest(labels: Floats, quota: int) -> Positions:

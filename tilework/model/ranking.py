@@ -31,15 +31,15 @@ class RankingLog:
 
     def table(self) -> dict[str, dict[str, Any]]:
         """By workload: how many candidates, and the metrics of the learned and the draft model."""
-        found = dict(self._restored)
+        table = dict(self._restored)
         for key, rows in sorted(self._rows.items()):
             if len(rows) >= FEWEST:
-                found[key] = {
+                table[key] = {
                     "records": len(rows),
                     "learned": ranking_metrics(rows[:, 0], rows[:, 2]),
                     "draft": ranking_metrics(rows[:, 1], rows[:, 2]),
                 }
-        return found
+        return table
 
     def restore(self, table: dict[str, dict[str, Any]]) -> None:
         """Take over the table of a stored model."""

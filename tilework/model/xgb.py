@@ -201,11 +201,13 @@ class XGBModel:
                 seconds = np.add.reduceat(corrected(some.packs.block_s, alone), some.packs.starts)
                 mine, say = np.isin(packs.group, where), _say(count)
                 whole[mine] = whole[mine] ** (1 - say) * seconds**say
-        found = objective.references(packs, whole)
+        referred = objective.references(packs, whole)
         known.update(
             {
                 group: (float(best), float(reference))
-                for group, best, reference in zip(matrix.groups, matrix.best_s, found, strict=True)
+                for group, best, reference in zip(
+                    matrix.groups, matrix.best_s, referred, strict=True
+                )
             }
         )
         self._references = known

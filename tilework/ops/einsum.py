@@ -58,20 +58,20 @@ def extents(equation: Equation, shapes: Sequence[Sequence[Extent]]) -> dict[str,
         raise ValueError(
             f"'{equation}' takes {len(equation.operands)} operands, not {len(shapes)}"
         )
-    found: dict[str, Extent] = {}
+    extent_of: dict[str, Extent] = {}
     for labels, shape in zip(equation.operands, shapes, strict=True):
         if len(labels) != len(shape):
             raise ValueError(f"'{labels}' of '{equation}' does not fit the shape {list(shape)}")
         for label, extent in zip(labels, shape, strict=True):
-            known = found.setdefault(label, extent)
+            known = extent_of.setdefault(label, extent)
             if known == 1:
-                found[label] = extent
+                extent_of[label] = extent
             elif extent != 1 and not same(extent, known):
                 raise ValueError(
                     f"the operands disagree on the extent '{label}' of '{equation}': "
                     f"{known} and {extent}"
                 )
-    return found
+    return extent_of
 
 
 def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = ()) -> te.Tensor:

@@ -64,5 +64,5 @@ def _saturated(rounded: te.Expr, zero: te.Expr) -> te.Expr:
     """Whole numbers plus a zero point, within the range of its type, and then in that type."""
     low, high = integer_range(zero.dtype)
     y = rounded + te.cast("float32", zero)
-    limited = te.minimum(te.maximum(te.const(float(low)), y), te.const(float(high)))
-    return te.cast(zero.dtype, limited)
+    clamped = te.minimum(te.maximum(te.const(float(low)), y), te.const(float(high)))
+    return te.cast(zero.dtype, clamped)

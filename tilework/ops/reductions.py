@@ -185,7 +185,7 @@ def arg_extremum(
         hit = te.equal(v, computed(best[reduced_index(at, [axis])]))
         return te.select(hit, at[axis], nowhere)
 
-    found = total(
+    place = total(
         x,
         "max" if last else "min",
         [axis],
@@ -197,13 +197,13 @@ def arg_extremum(
 
     def checked(*at: te.Expr) -> te.Expr:
         if not is_float(x.dtype):
-            return te.cast("int64", found[at])
+            return te.cast("int64", place[at])
         # also where nothing is found: an axis of NaN alone begins with one
         first = x[_at_kept(at, [axis], x.ndim, keepdims)]
         none = te.isnan(computed(first))
-        return te.cast("int64", te.select(none, te.const(0, "int32"), found[at]))
+        return te.cast("int64", te.select(none, te.const(0, "int32"), place[at]))
 
-    return te.compute(found.shape, checked, name=f"T_arg{kind}", axis_names=axis_names(found.ndim))
+    return te.compute(place.shape, checked, name=f"T_arg{kind}", axis_names=axis_names(place.ndim))
 
 
 def _at_kept(

@@ -126,10 +126,10 @@ def read_image(path: Path, public_key: Key | None = None) -> Image:
 
 
 def _digest(parts: list[bytes | memoryview]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(part)
-    return found.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _add(archive: zipfile.ZipFile, name: str, parts: list[bytes | memoryview]) -> None:
@@ -187,11 +187,11 @@ def _manifest(text: bytes, path: Path) -> dict[str, Any]:
     manifest = json.loads(text)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModuleError(f"{path} is not a Tilework module")
-    made = manifest["engine_version"]
+    maker = manifest["engine_version"]
     abi = manifest.get("abi_version", f"before {ABI_READ[0]}")
     if abi not in ABI_READ:
         raise ModuleError(
-            f"{path} was made by Tilework {made} with ABI version {abi}, this is Tilework "
+            f"{path} was made by Tilework {maker} with ABI version {abi}, this is Tilework "
             f"{__version__} with ABI version {ABI_VERSION}: compile the network again, "
             "the records still hold its schedules"
         )
@@ -245,10 +245,10 @@ class _Reader:
 def _block(reader: _Reader, most: int) -> NDArray[np.uint8]:
     """The constants, in aligned memory of their own; ``most`` bytes are in the file."""
     begin = reader.read(10)
-    found = _NPY.fullmatch(begin + reader.read(int.from_bytes(begin[8:], "little")))
-    if found is None or int(found[1]) > most:
+    header = _NPY.fullmatch(begin + reader.read(int.from_bytes(begin[8:], "little")))
+    if header is None or int(header[1]) > most:
         raise ValueError(f"{_CONSTANTS} is no block of bytes")
-    block = aligned_empty((int(found[1]),), "uint8")
+    block = aligned_empty((int(header[1]),), "uint8")
     if reader.into(block.data) != block.nbytes or reader.read(1):
         raise ValueError(f"{_CONSTANTS} has not the {block.nbytes} bytes that it announces")
     return block

@@ -92,8 +92,8 @@ def io_buffers(
                 )
             given[v.io] = (f"output {v.name}", v, array)
     for number, (what, value, array) in given.items():
-        found = None if take is None or isinstance(array, np.ndarray) else take(what, array)
-        given[number] = (what, value, array if found is None else found)
+        taken = None if take is None or isinstance(array, np.ndarray) else take(what, array)
+        given[number] = (what, value, array if taken is None else taken)
     for what, value, array in given.values():
         _check(what, value, array)
     _check_apart([(what, array) for what, _, array in given.values()], ends)

@@ -180,11 +180,11 @@ def executor_of(target: str) -> Executor:
         ModuleError: there is no such kind, or what its executor needs is not installed.
     """
     try:
-        found: Executor = kinds.room(target.split()[0] if target.split() else "", "executor")
+        executor: Executor = kinds.room(target.split()[0] if target.split() else "", "executor")
     except TargetError as e:
         raise ModuleError(f"nothing here runs modules for '{target}': {e}") from e
     except ImportError as e:
         raise ModuleError(
             f"modules for '{target}' cannot run here, {e}: install what is missing"
         ) from e
-    return found
+    return executor

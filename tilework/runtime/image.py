@@ -113,10 +113,10 @@ class Ends:
     @cached_property
     def io_values(self) -> tuple[Value, ...]:
         """The value of each io buffer, by its number: its room, or of several the first."""
-        found: dict[int, Value] = {}
+        by_number: dict[int, Value] = {}
         for value in (*self.rooms, *self.inputs, *self.outputs):
-            found.setdefault(value.io, value)
-        return tuple(found[i] for i in range(len(found)))
+            by_number.setdefault(value.io, value)
+        return tuple(by_number[i] for i in range(len(by_number)))
 
     @cached_property
     def continued(self) -> dict[int, int]:
@@ -241,8 +241,8 @@ def _origin(source: str) -> str:
     if not source.startswith(TRANSFERRED_FROM):
         return ""
     origin = source.removeprefix(TRANSFERRED_FROM)
-    workload, found, target = origin.rpartition(" on ")
-    return f"other workloads on {target}" if found and workload else origin
+    workload, separator, target = origin.rpartition(" on ")
+    return f"other workloads on {target}" if separator and workload else origin
 
 
 def winograd_text(report: Sequence[TaskReport]) -> str:

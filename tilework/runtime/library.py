@@ -132,10 +132,10 @@ def libraries_of(target: str) -> Libraries:
     """
     kind = target.split()[0] if target.split() else ""
     try:
-        found: Libraries = kinds.room(kind, "library")
+        room: Libraries = kinds.room(kind, "library")
     except TargetError as e:
         raise ModuleError(
             f"code for '{target}' cannot become a shared library, only that for CPUs (llvm): save "
             "it as a module (.tw)"
         ) from e
-    return found
+    return room

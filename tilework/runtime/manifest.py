@@ -33,8 +33,8 @@ def image_to_json(image: Image) -> dict[str, Any]:
     """All of an image but its code and constants."""
     left = _BLOCKS if image.symbols else (*_BLOCKS, *_SYMBOLIC)
     left = left if image.rooms else (*left, "rooms")
-    told = {f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in left}
-    return told | ({"symbols": table_document(image.symbols)} if image.symbols else {})
+    data = {f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in left}
+    return data | ({"symbols": table_document(image.symbols)} if image.symbols else {})
 
 
 def image_from_json(data: Any) -> Image:
@@ -78,8 +78,8 @@ def from_json(kind: type[Kind], data: Any, where: str, symbols: Symbols | None =
     Raises:
         ValueError: a field is missing or unknown, or holds something of another type.
     """
-    found: Kind = _object(kind, data, where, symbols or {})
-    return found
+    value: Kind = _object(kind, data, where, symbols or {})
+    return value
 
 
 def _object(

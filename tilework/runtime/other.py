@@ -91,11 +91,11 @@ class Weight:
 
 def layout(weights: Mapping[str, Array]) -> tuple[Weight, ...]:
     """Where large constants lie in the file of a part's weights: in order, each aligned."""
-    found, at = [], 0
+    placed, at = [], 0
     for name, array in weights.items():
-        found.append(Weight(name, str(array.dtype), array.shape, at))
+        placed.append(Weight(name, str(array.dtype), array.shape, at))
         at += -(-array.nbytes // ALIGN) * ALIGN
-    return tuple(found)
+    return tuple(placed)
 
 
 def engine(operators: Sequence[str] = ()) -> Any:
@@ -113,8 +113,8 @@ def engine(operators: Sequence[str] = ()) -> Any:
         import onnxruntime
     except ImportError as e:
         raise ModuleError(f"{what}, which is not installed: {INSTALL} ({wanted} or newer)") from e
-    found = tuple(map(int, re.findall(r"\d+", onnxruntime.__version__)[:2]))
-    if found < OLDEST:
+    here = tuple(map(int, re.findall(r"\d+", onnxruntime.__version__)[:2]))
+    if here < OLDEST:
         raise ModuleError(
             f"{what}, of which {onnxruntime.__version__} is installed and {wanted} is needed: "
             f"{INSTALL} --upgrade"
@@ -234,8 +234,8 @@ class Binding:
         names = self._part.model.outputs
         try:
             if self._binding is None:
-                found = self._session.run(list(names), {n: values[n] for n in self._inputs})
-                return [_into(into.get(n), a) for n, a in zip(names, found, strict=True)]
+                results = self._session.run(list(names), {n: values[n] for n in self._inputs})
+                return [_into(into.get(n), a) for n, a in zip(names, results, strict=True)]
             for name, value in self._inputs.items():
                 self._bind_input(name, value, values[name])
             for name in names:
@@ -306,8 +306,8 @@ def room(dtype: str, shape: Sequence[int | None] | None) -> Array | None:
 
 
 def _value(said: Any) -> OtherValue:
-    found = re.fullmatch(r"tensor\((\w+)\)", said.type)
-    dtype = _NAMES.get(found[1], found[1]) if found else ""
+    match = re.fullmatch(r"tensor\((\w+)\)", said.type)
+    dtype = _NAMES.get(match[1], match[1]) if match else ""
     shape = tuple(n if isinstance(n, int) and n >= 0 else None for n in said.shape or ())
     return OtherValue(said.type, dtype if dtype in _PLAIN else "", shape)
 
@@ -328,8 +328,8 @@ def _into(room: Array | None, value: Any) -> Any:
 def _array(value: Any, dtype: str) -> Array:
     """What the engine computed, in its own memory."""
     if dtype != "bfloat16":
-        found: Array = value.numpy()
-        return found
+        array: Array = value.numpy()
+        return array
     import ctypes
 
     shape = tuple(value.shape())

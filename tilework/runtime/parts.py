@@ -137,13 +137,13 @@ class PartedModule:
             )
 
         def run() -> None:
-            found = calls()
+            values = calls()
             for i, name in enumerate(self.image.outputs):
                 if outputs is None:
-                    results[i] = found[name]
+                    results[i] = values[name]
                     continue
-                check_array(f"output {name}", outputs[i], *_kind(found[name]))
-                outputs[i][...] = found[name]
+                check_array(f"output {name}", outputs[i], *_kind(values[name]))
+                outputs[i][...] = values[name]
                 results[i] = outputs[i]
 
         return BoundCall(run, given, results)
@@ -231,16 +231,16 @@ class PartedModule:
                 f"module {self.name} has no input {', '.join(unknown)}; "
                 f"it has {', '.join(self.image.inputs)}"
             )
-        found: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         for v in self.inputs.values():
-            made = room(v.dtype, v.shape)
+            own = room(v.dtype, v.shape)
             if v.name in given:
                 check_array(f"input {v.name}", given[v.name], v.shape or (), v.dtype)  # type: ignore[arg-type]
-                found[v.name] = given[v.name]
-            elif made is not None:
-                made[...] = 0
-                found[v.name] = made
-        return found
+                arrays[v.name] = given[v.name]
+            elif own is not None:
+                own[...] = 0
+                arrays[v.name] = own
+        return arrays
 
     def _part_seconds(self, repeat: int, threads: int) -> list[float]:
         """The time of each part within runs of the network; the median of several."""
@@ -284,14 +284,14 @@ def _last_uses(image: PartsImage) -> list[list[str]]:
 def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Outputs as arrays of their own: none lies in an input's memory, or in another's."""
     taken = [a for a in inputs if isinstance(a, np.ndarray)]
-    found = []
+    apart = []
     for value in outputs:
         if isinstance(value, np.ndarray):
             if any(np.may_share_memory(value, other) for other in taken):
                 value = value.copy()
             taken.append(value)
-        found.append(value)
-    return found
+        apart.append(value)
+    return apart
 
 
 def _kind(array: Any) -> tuple[tuple[int, ...], str]:

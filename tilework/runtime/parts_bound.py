@@ -70,7 +70,7 @@ class BoundParts:
         self._values.update(into)
 
         def run() -> None:
-            found = binding({n: self._values[n] for n in part.inputs}, into)
-            self._values.update(zip(part.outputs, found, strict=True))
+            results = binding({n: self._values[n] for n in part.inputs}, into)
+            self._values.update(zip(part.outputs, results, strict=True))
 
         return run

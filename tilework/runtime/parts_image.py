@@ -73,5 +73,5 @@ class PartsImage:
 def rooms(image: PartsImage, part: Part) -> dict[str, Array]:
     """New arrays for those outputs of a part whose extents are known, by name."""
     each = {n: image.values[n] for n in part.outputs}
-    made = {n: room(v.dtype, v.shape) for n, v in each.items()}
-    return {n: array for n, array in made.items() if array is not None}
+    arrays = {n: room(v.dtype, v.shape) for n, v in each.items()}
+    return {n: array for n, array in arrays.items() if array is not None}

@@ -109,8 +109,8 @@ def other_part(
         ValueError: the weights are not all there.
     """
     weights: Mapping[str, Any] = {w.name: _view(w, block) for w in part.weights}
-    made = OtherModel(model, weights, part.location, part.inputs, part.outputs, part.operators)
-    return OtherPart(made, part.label, threads)
+    theirs = OtherModel(model, weights, part.location, part.inputs, part.outputs, part.operators)
+    return OtherPart(theirs, part.label, threads)
 
 
 def _view(weight: Weight, block: NDArray[np.uint8]) -> NDArray[Any]:

@@ -67,8 +67,8 @@ class Past:
 
         It is empty before the first run.
         """
-        found = zip(self._rooms, self._buffers, strict=False)
-        return {r.name: _first(b, r.axis, self._length) for r, b in found}
+        pairs = zip(self._rooms, self._buffers, strict=False)
+        return {r.name: _first(b, r.axis, self._length) for r, b in pairs}
 
     def rewind(self, length: int) -> None:
         """Forget what lies behind so many positions, such as words that were refused.
@@ -116,10 +116,10 @@ class Past:
         Raises:
             ModuleError: they were made for another shape, such as another batch.
         """
-        found = {shape: shape_at(shape, at) for shape in {room.shape for room in self._rooms}}
-        if found == self._shapes:
+        at_point = {shape: shape_at(shape, at) for shape in {room.shape for room in self._rooms}}
+        if at_point == self._shapes:
             return dict(self._by_io)
-        shapes = [found[room.shape] for room in self._rooms]
+        shapes = [at_point[room.shape] for room in self._rooms]
         if not self._buffers:
             pairs = zip(self._rooms, shapes, strict=True)
             self._buffers = [aligned_empty(shape, room.dtype) for room, shape in pairs]
@@ -131,7 +131,7 @@ class Past:
                     f"{list(buffer.shape)}, and this run wants {list(shape)}: make another past"
                 )
             out[room.io] = buffer
-        self._shapes, self._by_io = found, dict(out)
+        self._shapes, self._by_io = at_point, dict(out)
         return out
 
     def grow(self, length: int) -> None:

@@ -62,8 +62,8 @@ def _check_symbolic(image: Image) -> None:
     for one in image.lifetimes:
         _check(0 <= one.first <= one.last, f"a lifetime from {one.first} to {one.last}")
     for place in image.places:
-        found = 0 <= place.lifetime < len(image.lifetimes)
-        _check(found, f"a place in value {place.lifetime} of {len(image.lifetimes)}")
+        exists = 0 <= place.lifetime < len(image.lifetimes)
+        _check(exists, f"a place in value {place.lifetime} of {len(image.lifetimes)}")
     _check_rooms(image)
     room = {"place": len(image.places), "symbol": len(image.symbols), "io": len(numbers)}
     for i, step in enumerate(image.steps):
@@ -119,9 +119,9 @@ def _io_numbers(image: Image) -> list[int]:
     _check(numbers == list(range(len(numbers))), f"inputs in the io buffers {numbers}")
     for value in (*image.inputs, *image.outputs):
         _check_value(value)
-    found = sorted({v.io for v in (*image.inputs, *image.outputs)})
-    _check(found == list(range(len(found))), f"io buffers {found}")
-    return found
+    io = sorted({v.io for v in (*image.inputs, *image.outputs)})
+    _check(io == list(range(len(io))), f"io buffers {io}")
+    return io
 
 
 def _io_sizes(image: Image) -> list[int]:

@@ -33,8 +33,8 @@ def signed(manifest: bytes, private_key: Key) -> bytes:
     Raises:
         ModuleError: the key is none, or the package ``cryptography`` is missing.
     """
-    found: bytes = key_of(private_key, "private").sign(_PURPOSE + manifest)
-    return base64.b64encode(found) + b"\n"
+    signature: bytes = key_of(private_key, "private").sign(_PURPOSE + manifest)
+    return base64.b64encode(signature) + b"\n"
 
 
 def check_signature(manifest: bytes, path: Path, public_key: Key) -> None:

@@ -141,11 +141,11 @@ class Sites:
             shapes = tuple([tuple(a.shape) for a in arrays])
         except AttributeError:
             shapes = tuple([tuple(np.shape(a)) for a in arrays])
-        found = self._shapes.get(shapes)
-        if found is None:
-            found = self._plan.at(self._solver.point(shapes))
-            self._shapes.put(shapes, found)
-        return found
+        site = self._shapes.get(shapes)
+        if site is None:
+            site = self._plan.at(self._solver.point(shapes))
+            self._shapes.put(shapes, site)
+        return site
 
     def after(self, length: int, arrays: Sequence[Any]) -> Site:
         """Where a run is that continues a past of this length.
@@ -248,15 +248,15 @@ class _Plan:
             ModuleError: a size is negative or too large, or a reference leaves its block.
         """
         image = self._image
-        found = self._sizes.at(values)
-        sizes, offsets, workspaces, io, given, behind, reach = [found[p] for p in self._parts]
-        if found.min(initial=0) < 0:
+        numbers = self._sizes.at(values)
+        sizes, offsets, workspaces, io, given, behind, reach = [numbers[p] for p in self._parts]
+        if numbers.min(initial=0) < 0:
             self._refuse(values, "a size is negative")
         more = io[self._io_of_values] - given
         if (more < 0).any() or more[self._alone].any():
             self._refuse(values, "io buffers differ")
         begins, arena_bytes = self._layout(sizes)
-        most = max(arena_bytes, int(found.max(initial=0)))
+        most = max(arena_bytes, int(numbers.max(initial=0)))
         if most >= _MOST_BYTES:
             self._refuse(values, f"a block of {most} bytes")
         starts, room = self._fixed.copy(), self._room.copy()

@@ -53,8 +53,8 @@ class Sizes:
         products = [_multiplied(atoms, values) for atoms in self._products]
         if self._most @ np.abs(np.array(products, float)) >= _MOST:
             pairs = zip(self._symbols, point, strict=True)
-            told = ", ".join(f"{s.name} = {n}" for s, n in pairs)
-            raise ModuleError(f"sizes at {told} are too large for any machine")
+            where = ", ".join(f"{s.name} = {n}" for s, n in pairs)
+            raise ModuleError(f"sizes at {where} are too large for any machine")
         return (self._factors @ np.array(products, np.int64))[self._numbers]
 
     def _product(self, monomial: Monomial) -> tuple[int, ...]:

@@ -71,28 +71,28 @@ class Solver:
         for value, shape in zip(self.inputs, shapes, strict=True):
             if len(shape) != len(value.shape):
                 raise ShapeError(self._wrong(value, shape))
-        found: dict[Symbol, int] = {}
+        values: dict[Symbol, int] = {}
         for rule in self.rules:
             symbol, at = rule.symbol, rule.at
             given = shapes[at.input][at.number]
-            rest = rule.rest.value(found) if isinstance(rule.rest, Symbolic) else rule.rest
+            rest = rule.rest.value(values) if isinstance(rule.rest, Symbolic) else rule.rest
             number, left = divmod(given - rest, rule.factor)
             if left:
-                raise ShapeError(self._unfit(at, given, found))
+                raise ShapeError(self._unfit(at, given, values))
             self.check(symbol, number, f", by {self._where(at)}")
-            found[symbol] = number
+            values[symbol] = number
         wanted: dict[Extent, int] = {}  # many dimensions have one extent
         for at in self._dimensions:
             given = shapes[at.input][at.number]
             if isinstance(at.extent, Symbolic):
                 if at.extent not in wanted:
-                    wanted[at.extent] = at.extent.value(found)
+                    wanted[at.extent] = at.extent.value(values)
                 if given != wanted[at.extent]:
-                    raise ShapeError(self._unfit(at, given, found))
+                    raise ShapeError(self._unfit(at, given, values))
             elif given != at.extent:
                 value = self.inputs[at.input]
                 raise ShapeError(self._wrong(value, shapes[at.input]))
-        return tuple(found[s] for s in self.symbols)
+        return tuple(values[s] for s in self.symbols)
 
     def named(self, values: Mapping[str, int]) -> tuple[int, ...]:
         """The values of the symbols, in order, given by name; typical where none is given.
@@ -142,14 +142,14 @@ class Solver:
             f"array of shape {list(shape)}"
         )
 
-    def _unfit(self, at: Dimension, given: int, found: Mapping[Symbol, int]) -> str:
+    def _unfit(self, at: Dimension, given: int, values: Mapping[Symbol, int]) -> str:
         """What to say of a dimension that is not what its extent is."""
         depends = symbols_of([at.extent])
         ranges = ", ".join(f"{s.name} is {s.low} to {s.high}" for s in depends)
-        if all(s in found for s in depends) and isinstance(at.extent, Symbolic):
-            wanted = f"{at.extent} = {at.extent.value(found)}"
-            told = {r.symbol: self._where(r.at) for r in self.rules}
-            by = ", ".join(f"{s.name} = {found[s]} by {told[s]}" for s in depends)
+        if all(s in values for s in depends) and isinstance(at.extent, Symbolic):
+            wanted = f"{at.extent} = {at.extent.value(values)}"
+            places = {r.symbol: self._where(r.at) for r in self.rules}
+            by = ", ".join(f"{s.name} = {values[s]} by {places[s]}" for s in depends)
             return (
                 f"{self._name}: {self._where(at)} is {given}, not {wanted}, with {by} ({ranges})"
             )

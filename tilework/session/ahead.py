@@ -23,11 +23,11 @@ _NEEDED = ("onnx", "tilework.graph.onnx.cut", "tilework.compiler")
 def importing(work: Callable[[], T]) -> T:
     """What a function returns, or raises, called by another thread where there can be one."""
     with Helpers() as helpers:
-        made = Deferred(work)
-        helpers.start(made)
+        deferred = Deferred(work)
+        helpers.start(deferred)
         with suppress(ImportError):  # whoever needs it has the word
             for name in _NEEDED:
-                if made.over:
+                if deferred.over:
                     break
                 import_module(name)
-        return made.result()
+        return deferred.result()

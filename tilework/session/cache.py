@@ -77,13 +77,13 @@ class ModuleCache(KeptFiles):
             keys: of its parts.
         """
         try:
-            found = from_json(PartsList, document, "list")
-            runners = [self._part(p, k, found) for p, k in zip(found.parts, keys, strict=True)]
-            image = image_of(found, [r for r in runners if r is not None])
+            parts = from_json(PartsList, document, "list")
+            runners = [self._part(p, k, parts) for p, k in zip(parts.parts, keys, strict=True)]
+            image = image_of(parts, [r for r in runners if r is not None])
         except (TypeError, ValueError) as e:
             log.debug("a cached form in parts is not used: %s", e)
             return None
-        return PartedModule(image, found.num_threads)
+        return PartedModule(image, parts.num_threads)
 
     def putting_parted(self, module: PartedModule) -> Callable[[Sequence[str]], None]:
         """What keeps the parts of a network as they are now, each under a key."""

@@ -146,13 +146,13 @@ def _blocks(head: dict[str, Any], file: IO[bytes]) -> dict[str, Any]:
         file.seek(-file.tell() % _PAGE, 1)
         if name == _CONSTANTS:
             blocks[name] = aligned_empty((size,), "uint8")
-            found = _folded(file, blocks[name])
+            digest_here = _folded(file, blocks[name])
         else:
             part = bytearray(size)
             _fill(file, memoryview(part))
             blocks[name] = bytes(part)
-            found = _sha256(part)
-        if found != digest:
+            digest_here = _sha256(part)
+        if digest_here != digest:
             raise BadEntry(f"{name} has a wrong checksum")
     return blocks
 
@@ -168,28 +168,28 @@ def fold(data: NDArray[np.uint8]) -> str:
     hashed. So any word that differs by itself is told, and so are pieces that are missing or out
     of order; that words of one lane changed so that their sum is as before would be chance.
     """
-    found = hashlib.sha256(data.nbytes.to_bytes(8, "little"))
+    digest = hashlib.sha256(data.nbytes.to_bytes(8, "little"))
     for at in range(0, data.nbytes, _CHUNK):
-        _fold_into(found, data[at : at + _CHUNK])
-    return found.hexdigest()
+        _fold_into(digest, data[at : at + _CHUNK])
+    return digest.hexdigest()
 
 
 def _folded(file: IO[bytes], out: NDArray[np.uint8]) -> str:
     """Fill a block from a file; returns its `fold`, taken while each piece is near."""
-    found = hashlib.sha256(out.nbytes.to_bytes(8, "little"))
+    digest = hashlib.sha256(out.nbytes.to_bytes(8, "little"))
     for at in range(0, out.nbytes, _CHUNK):
         piece = out[at : at + _CHUNK]
         _fill(file, piece.data)
-        _fold_into(found, piece)
-    return found.hexdigest()
+        _fold_into(digest, piece)
+    return digest.hexdigest()
 
 
-def _fold_into(found: Any, piece: NDArray[np.uint8]) -> None:
+def _fold_into(digest: Any, piece: NDArray[np.uint8]) -> None:
     if piece.nbytes % (8 * _LANES):
-        found.update(piece.data)
+        digest.update(piece.data)
     else:
         words = piece.view(np.uint64).reshape(-1, _LANES)
-        found.update(np.add.reduce(words, axis=0).data)
+        digest.update(np.add.reduce(words, axis=0).data)
 
 
 def _fill(file: IO[bytes], out: memoryview) -> None:

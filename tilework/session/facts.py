@@ -117,8 +117,8 @@ class Source:
         """
         from tilework.graph.onnx.files import ReadModel
 
-        found = self.read()
-        return found.model if isinstance(found, ReadModel) else found
+        content = self.read()
+        return content.model if isinstance(content, ReadModel) else content
 
     def read(self) -> ReadModel | onnx.ModelProto:
         """The model as the importer takes it, parsed once.

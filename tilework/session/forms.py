@@ -85,7 +85,7 @@ class Forms:
         self._source, self._facts, self._how, self._cache = source, facts, how, cache
         self._modules: BoundedCache[object, Compiled] = BoundedCache(KEPT)
         self._valued: tuple[str, ...] = ()
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self._whole: Module | None = None
         self._tried = not how.ranges
 
@@ -102,11 +102,11 @@ class Forms:
             key = ("ranges", tuple(sorted(self._how.ranges.items())))
             try:
                 needed = self._form(key, self._how.ranges, {})
-                found = self._modules.get(key)
+                module = self._modules.get(key)
                 if needed:
                     self._warn("each shape gets a form of its own", _decide(needed))
-                elif isinstance(found, Module):
-                    self._whole = found
+                elif isinstance(module, Module):
+                    self._whole = module
             except TileworkError as e:
                 if self._how.in_place:
                     raise
@@ -145,11 +145,11 @@ class Forms:
                 return None
             values = {n: (arrays or {})[n] for n in self._valued}
             rest = {n: s for n, s in shapes.items() if n not in values}
-            told = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
-            key = (tuple(sorted(rest.items())), tuple(told))
-            found = self._modules.get(key)
-            if found is not None:
-                return found
+            known = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
+            key = (tuple(sorted(rest.items())), tuple(known))
+            compiled = self._modules.get(key)
+            if compiled is not None:
+                return compiled
             needed = self._form(key, rest, values)
             if needed is None:
                 return self._modules.get(key)
@@ -191,8 +191,8 @@ class Forms:
 
     def _warn(self, what: str, why: str) -> None:
         """Say something, once of its kind."""
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._noted:
+            self._noted.add(what)
             log.warning("%s", f"{why}: {what}" if what else why)
 
     def _compiled_once(

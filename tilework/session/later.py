@@ -82,9 +82,9 @@ def start(work: Callable[[], object], held: contextlib.ExitStack) -> None:
     """
     with _starting:
         finish()
-        made = _Writing(work, held)
-        _writing.append(made)
-        made.start()
+        writing = _Writing(work, held)
+        _writing.append(writing)
+        writing.start()
 
 
 def answered() -> None:

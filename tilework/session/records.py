@@ -125,19 +125,19 @@ class RecordSource:
         from tilework.target.identity import device_here
 
         history = self.history()
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         if history is None:
-            return found.hexdigest()
+            return digest.hexdigest()
         where = Target(target)
         device = device_here(where)
         for task in sorted(report, key=lambda t: t.workload_key):
             best = history.best(task.workload_key, target, device) if device else None
             hints = history.hints(task.workload_key, target, device)
             ids = sorted(r.record_id for r in (*hints, *([best] if best else [])))
-            found.update(json.dumps([task.workload_key, ids]).encode())
+            digest.update(json.dumps([task.workload_key, ids]).encode())
         if not all(t.tuned for t in report) and isinstance(history, Catalogue):
-            found.update(json.dumps(sorted(history.keys())).encode())
-        return found.hexdigest()
+            digest.update(json.dumps(sorted(history.keys())).encode())
+        return digest.hexdigest()
 
 
 def _there(package: str) -> bool:

@@ -131,10 +131,10 @@ class Session:
     def get_outputs(self) -> list[NodeArg]:
         """What `run` returns, in order."""
         if self._fixed is not None:
-            found: Sequence[Any] = self._fixed.outputs
+            values: Sequence[Any] = self._fixed.outputs
             return [
                 NodeArg(o.name, list(v.shape or ()), type_text(v.dtype))
-                for o, v in zip(self._facts.outputs, found, strict=True)
+                for o, v in zip(self._facts.outputs, values, strict=True)
             ]
         return [node_arg(o) for o in self._facts.outputs]
 
@@ -255,13 +255,13 @@ class Session:
         Raises:
             ModuleError: there is none yet: shapes are symbolic, or values of inputs decide some.
         """
-        found = self._fixed or self._whole
-        if found is None:
+        module = self._fixed or self._whole
+        if module is None:
             raise ModuleError(
                 "the session has no compiled network of its own: shapes are symbolic, or follow "
                 "from the values of inputs; session.module_for(feeds) has the one for some feeds"
             )
-        return found
+        return module
 
     def module_for(self, input_feed: Mapping[str, Any]) -> Compiled:
         """The compiled network that runs these inputs."""
@@ -282,9 +282,9 @@ class Session:
         if self._fixed is not None:
             return self._fixed
         within = None if self._whole is None else self._forms.within(arrays)
-        found = within or self._forms.get(self._feeds.shapes(arrays), arrays)
-        assert found is not None  # the values were given
-        return found
+        compiled = within or self._forms.get(self._feeds.shapes(arrays), arrays)
+        assert compiled is not None  # the values were given
+        return compiled
 
 
 def _source(model: Any) -> Path | bytes:

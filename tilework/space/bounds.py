@@ -23,8 +23,8 @@ from tilework.te.affine import linear
 
 def borders(block: Block) -> Block:
     """The block with all `Bound` comparisons of its reduction that position decides."""
-    found = _bounds(block)
-    return replace(block, bounds=found) if found else block
+    bounds = _bounds(block)
+    return replace(block, bounds=bounds) if bounds else block
 
 
 def _bounds(block: Block) -> tuple[Bound, ...]:
@@ -34,8 +34,8 @@ def _bounds(block: Block) -> tuple[Bound, ...]:
     for guard in x.walk(block.source):
         if isinstance(guard, x.IfThenElse):
             skips = _neutral(block.body.kind, block.source, guard)
-            found = [_bound(block, node, skips) for node in conjuncts(guard.cond)]
-            out += [b for b in found if b is not None]
+            bounds = [_bound(block, node, skips) for node in conjuncts(guard.cond)]
+            out += [b for b in bounds if b is not None]
     pairs = {(b.axis, b.tap) for b in out if b.tap is not None}
     shared = {a for pair in pairs for a in pair if sum(a in p for p in pairs) > 1}
     return tuple(b for b in out if b.axis not in shared and b.tap not in shared)

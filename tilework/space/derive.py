@@ -65,10 +65,10 @@ def derive(
                 if op is None:
                     done.append(state)
                     continue
-                made = _visit(state, op, rules)
-                successors += made.successors
-                variants += made.variants
-                for new in made.restarts:
+                visited = _visit(state, op, rules)
+                successors += visited.successors
+                variants += visited.variants
+                for new in visited.restarts:
                     if new.form not in seen:
                         seen.add(new.form)
                         waiting.append(new)
@@ -78,7 +78,7 @@ def derive(
     return [(blocks_of(s, capabilities), s) for s in done[:most]]
 
 
-class _Made(NamedTuple):
+class _Visited(NamedTuple):
     """What the rules make of a state."""
 
     successors: list[State]
@@ -86,36 +86,36 @@ class _Made(NamedTuple):
     restarts: list[State]
 
 
-def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Made:
+def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
     """What the rules make of a state at its next stage."""
     out: list[State] = []
     late: list[State] = []
     variants: list[State] = []
     restarts: list[State] = []
     for rule in rules:
-        found = rule(state.facts, state, op)
-        if not isinstance(found, list):
+        successors = rule(state.facts, state, op)
+        if not isinstance(successors, list):
             raise ScheduleError(
-                f"rule {rule_name(rule)} returns {found!r} for stage {op.name}; "
+                f"rule {rule_name(rule)} returns {successors!r} for stage {op.name}; "
                 "return a list of states, [] to pass"
             )
-        if isinstance(found, Restart):
-            restarts += found
+        if isinstance(successors, Restart):
+            restarts += successors
             continue
-        for new in found:
+        for new in successors:
             if not new.decided(op) and new.prepared == state.prepared:
                 raise ScheduleError(
                     f"rule {rule_name(rule)} leaves stage {op.name} as it was; return [] to pass"
                 )
-        kept = late if isinstance(found, Later) else out
-        (variants if isinstance(found, Variants) else kept).extend(found)
-        if found and not isinstance(found, Branch):
+        kept = late if isinstance(successors, Later) else out
+        (variants if isinstance(successors, Variants) else kept).extend(successors)
+        if successors and not isinstance(successors, Branch):
             break
     if not out and not late:
         raise ScheduleError(
             f"no rule applies to stage {op.name}; end the rules with tilework.space.rules.skip"
         )
-    return _Made(out + late, variants, restarts)
+    return _Visited(out + late, variants, restarts)
 
 
 def rule_name(rule: Rule) -> str:

@@ -40,9 +40,9 @@ def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
 
 def ascending(rows: NDArray[np.int32]) -> NDArray[np.int32]:
     """The rows of a matrix that differ, in lexicographic order."""
-    found = distinct(rows.T) if len(rows) else None
-    if found is not None:
-        return rows[found[0]]
+    classes = distinct(rows.T) if len(rows) else None
+    if classes is not None:
+        return rows[classes[0]]
     ordered = rows[np.lexsort(rows.T[::-1])]
     new = np.ones(len(rows), bool)
     np.any(ordered[1:] != ordered[:-1], axis=1, out=new[1:])

@@ -88,15 +88,15 @@ class Joint:
         """The joint draw; None where all rows fit, none, or there are too many to be counted."""
         if math.prod(len(d.choices) for d in decisions) >= _MOST:
             return None
-        found = [_Inner.of(d.choices) for d in decisions]
-        grid = np.indices([len(i.sizes) for i in found]).reshape(len(found), -1)
-        each = list(zip(found, grid, strict=True))
+        inner = [_Inner.of(d.choices) for d in decisions]
+        grid = np.indices([len(i.sizes) for i in inner]).reshape(len(inner), -1)
+        each = list(zip(inner, grid, strict=True))
         good = fits([i.sizes[at] for i, at in each])
         if good.all() or not good.any():
             return None
         first = np.array([i.first[at[good]] for i, at in each])
         count = np.array([i.count[at[good]] for i, at in each])
-        order = tuple(i.order for i in found)
+        order = tuple(i.order for i in inner)
         until = np.cumsum(np.multiply.reduce(count, axis=0))
         return Joint(tuple(decisions), order, first, count, until)
 

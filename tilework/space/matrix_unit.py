@@ -58,9 +58,9 @@ def _with_unit(instructions: tuple[Instruction, ...], registers: int, block: Blo
         return _of_scaled_sums(instructions, registers, block, block.scaled)
     one, *others, last = dots.instruction, *block.spatial
     factors = one.factors(body.source)
-    found = next((i for i in instructions if _types(i) == _types(one)), None)
+    chosen = next((i for i in instructions if _types(i) == _types(one)), None)
     groups = dots.axis.points // dots.count
-    if found is None or factors is None or last.open or not _enough(found, groups, dots.count):
+    if chosen is None or factors is None or last.open or not _enough(chosen, groups, dots.count):
         return block
     left, right = factors
     if one.left == one.right and not _moves(right, last):
@@ -69,7 +69,7 @@ def _with_unit(instructions: tuple[Instruction, ...], registers: int, block: Blo
     if not isinstance(left, Read) or not plain or any(linear(i) is None for i in left.indices):
         return block
     rows = frozenset(a for a in others if _moves(left, a) and not _moves(right, a))
-    return replace(block, matrix=MatrixUnit(found, rows, registers))
+    return replace(block, matrix=MatrixUnit(chosen, rows, registers))
 
 
 def _of_scaled_sums(
@@ -85,17 +85,17 @@ def _of_scaled_sums(
     if BytesOfWord.of(weight) is None:
         weight, data = data, weight
     types = data.dtype, weight.dtype, dots.instruction.result
-    found = next((i for i in instructions if _types(i) == types), None)
+    chosen = next((i for i in instructions if _types(i) == types), None)
     words = BytesOfWord.of(weight)
-    if found is None or words is None or not isinstance(data, Read) or not _moves(weight, last):
+    if chosen is None or words is None or not isinstance(data, Read) or not _moves(weight, last):
         return block
     index = linear(data.indices[-1])
     if index is None or not _in_a_row(index, scaled.axes) or _moves(data, last):
         return block
-    if not _enough(found, _groups_of_block(scaled, dots), dots.count):
+    if not _enough(chosen, _groups_of_block(scaled, dots), dots.count):
         return block
     rows = frozenset(a for a in others if _moves(data, a) and not _moves(weight, a))
-    return replace(block, matrix=MatrixUnit(found, rows, registers))
+    return replace(block, matrix=MatrixUnit(chosen, rows, registers))
 
 
 def _in_a_row(index: Form[Axis], axes: tuple[Axis, ...]) -> bool:
@@ -162,9 +162,9 @@ def groups_of(nest: BlockNest) -> Ints:
         groups = _groups_of_block(scaled, dots)
         return np.full(nest.count, groups_at_once(unit.instruction, groups, dots.count))
     groups = np.maximum(nest.tiles[dots.axis][-1] // dots.count, 1)
-    found, which = np.unique(groups, return_inverse=True)
+    numbers, which = np.unique(groups, return_inverse=True)
     one = unit.instruction
-    return np.array([groups_at_once(one, int(n), dots.count) for n in found])[which]
+    return np.array([groups_at_once(one, int(n), dots.count) for n in numbers])[which]
 
 
 def worthwhile(nest: BlockNest) -> NDArray[np.bool_]:

@@ -55,8 +55,8 @@ class Arrows:
     @staticmethod
     def of(size: int, pairs: Sequence[tuple[Indices, Indices]]) -> Arrows:
         """Arrows between ``size`` choices, from pairs of sources and ends; each counts once."""
-        found = [a * size + b for a, b in pairs]
-        codes = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        codes_of = [a * size + b for a, b in pairs]
+        codes = np.unique(np.concatenate(codes_of)) if codes_of else np.zeros(0, np.int64)
         count = np.bincount(codes // size, minlength=size) if size else np.zeros(0, np.int64)
         return Arrows(np.cumsum(count) - count, count, codes % max(size, 1))
 
@@ -198,12 +198,12 @@ class Moves:
     """
 
     def __init__(self, by_block: Sequence[Sequence[Decision]]) -> None:
-        found = [(d, b) for b, own in enumerate(by_block) for d in own if len(d.choices) > 1]
-        self.live = tuple(d for d, _ in found)
+        live = [(d, b) for b, own in enumerate(by_block) for d in own if len(d.choices) > 1]
+        self.live = tuple(d for d, _ in live)
         self._tables = [table_of(d) for d in self.live]
         self._sizes = np.array([len(t) for t in self._tables], np.int64)
         self._first = np.cumsum(self._sizes) - self._sizes
-        self._block = np.array([b for _, b in found], np.int64)
+        self._block = np.array([b for _, b in live], np.int64)
         none = [Arrows.of(len(t), ()) for t in self._tables]
         tiles = [
             table.tiles if d.axis is not None and d.axis.kind == "spatial" else (no, no)
@@ -244,10 +244,10 @@ class Moves:
         open_ = np.arange(len(rows))
         for draws in DRAWS:
             of = np.repeat(open_, draws)
-            made = self._moved(rng, numbers[of])
+            moved = self._moved(rng, numbers[of])
             again = rng.random(len(of)) < TWICE
-            made[again] = self._moved(rng, made[again])
-            drawn = self._written(rows[of], numbers[of], made)
+            moved[again] = self._moved(rng, moved[again])
+            drawn = self._written(rows[of], numbers[of], moved)
             valid, programs = judge(drawn)
             at = np.minimum(np.searchsorted(known, programs), len(known) - 1)
             good = np.flatnonzero(valid & (known[at] != programs))
@@ -260,10 +260,10 @@ class Moves:
 
     def numbers(self, rows: Rows) -> Indices:
         """The choices of the live decisions, P x L; -1 where a row holds none of the table."""
-        found = [
+        columns = [
             t.numbers(rows[:, d.columns]) for d, t in zip(self.live, self._tables, strict=True)
         ]
-        return np.stack(found, axis=1) if found else np.zeros((len(rows), 0), np.int64)
+        return np.stack(columns, axis=1) if columns else np.zeros((len(rows), 0), np.int64)
 
     def _written(self, rows: Rows, before: Indices, after: Indices) -> Rows:
         """The rows with the decisions that have changed written into them."""
@@ -330,16 +330,16 @@ class Moves:
 
 def _primes(values: NDArray[np.int64]) -> list[int]:
     """The primes that divide any of the values."""
-    rest, found = np.unique(values[values > 1]), []
+    rest, primes = np.unique(values[values > 1]), []
     prime = 2
     while len(rest):
         if prime * prime > rest[-1]:
-            found += [int(r) for r in rest]
+            primes += [int(r) for r in rest]
             break
         if (rest % prime == 0).any():
-            found.append(prime)
+            primes.append(prime)
             while (divides := rest % prime == 0).any():
                 rest = np.where(divides, rest // prime, rest)
             rest = np.unique(rest[rest > 1])
         prime += 1
-    return found
+    return primes

@@ -82,8 +82,8 @@ class BlockNest:
                 for axis, factors in zip(axes, own, strict=True):
                     if extent is not exact and _open_sum(axis):  # at most what there is of it
                         np.minimum(factors, extent(axis), out=factors)
-                found = _levels([extent(a) for a in axes], own)
-                tiled_axes.update(zip(axes, found, strict=True))
+                levels = _levels([extent(a) for a in axes], own)
+                tiled_axes.update(zip(axes, levels, strict=True))
                 continue
             for d, numbers in zip(some, own, strict=True):
                 if d.attached is not None:
@@ -116,8 +116,8 @@ class BlockNest:
         return ceil_div(axis.extent, max(size(inner), 1)), *inner
 
     def _value(self, kind: str) -> Ints:
-        found = self.values.get(kind)
-        return np.zeros(self.count, np.int64) if found is None else found
+        values = self.values.get(kind)
+        return np.zeros(self.count, np.int64) if values is None else values
 
     def span(self, axis: Axis, level: int) -> Ints:
         """Points of ``axis`` covered by its loops from ``level`` inwards (capped at the axis)."""
@@ -161,9 +161,9 @@ class BlockRows:
         """
         if _FEW * math.prod(len(d.choices) for d in decisions) <= len(rows):
             columns = _columns(rows, decisions)
-            found = distinct(columns)
-            if found is not None:
-                one, where = found
+            classes = distinct(columns)
+            if classes is not None:
+                one, where = classes
                 nest = BlockNest.of(block, rows[one], decisions)
                 return BlockRows(nest, where, columns[:, one].tobytes())
         return BlockRows(BlockNest.of(block, rows, decisions))

@@ -81,12 +81,12 @@ class Packing:
         split = out.transpose(np.argsort(self.order))  # by tile axes as they are numbered
         inner = first[-1]
         ranges = [range(at, at + inner) for at in range(0, math.prod(first), inner)]
-        for part, found in transform.parts(array, ranges):
+        for part, transformed in transform.parts(array, ranges):
             at = np.unravel_index(part.start // inner, first[:-1]) if first[:-1] else ()
             begin = part.start % inner
             some = slice(begin, begin + part.stop - part.start)
             place = split[(*(slice(None),) * before, *at, some)]
-            _copy(place, found.reshape(*tiles[:before], part.stop - part.start, *after))
+            _copy(place, transformed.reshape(*tiles[:before], part.stop - part.start, *after))
 
 
 def _copy(out: NDArray[Any], array: NDArray[Any]) -> None:

@@ -65,5 +65,5 @@ class Space(Protocol):
 
 def space_of(target: Target) -> Space:
     """The room ``space`` of a target's kind."""
-    found: Space = kinds.room(target.kind, "space")
-    return found
+    room: Space = kinds.room(target.kind, "space")
+    return room

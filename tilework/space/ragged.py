@@ -56,12 +56,12 @@ def _whole_steps(block: Block, ends: Mapping[Axis, Expr]) -> dict[Axis, int]:
 
 def data_indices(e: Expr) -> list[Read]:
     """The reads of integers inside the indices of other reads, outermost first."""
-    found = []
+    reads = []
     for read in walk(e):
         if isinstance(read, Read):
             inside = [n for i in read.indices for n in walk(i)]
-            found += [n for n in inside if isinstance(n, Read) and not is_float(n.dtype)]
-    return list(dict.fromkeys(found))
+            reads += [n for n in inside if isinstance(n, Read) and not is_float(n.dtype)]
+    return list(dict.fromkeys(reads))
 
 
 def copies(unroll: NDArray[np.int64]) -> NDArray[np.int64]:

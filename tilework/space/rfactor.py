@@ -73,11 +73,11 @@ def add_rfactor(facts: AccessAnalysis, state: State, op: Compute) -> list[State]
     if not _is_long(facts, state, op):
         return []
     inner = inner_cut(op, state.target)
-    found = [] if inner is None else [split_reduction(state, op, None, inner)]
+    states = [] if inner is None else [split_reduction(state, op, None, inner)]
     if _in_parts(state, op):
         outer = outer_cut(op, state.target.num_cores, inner)
-        found += [] if outer is None else [split_reduction(state, op, outer, inner)]
-    return Branch(found)
+        states += [] if outer is None else [split_reduction(state, op, outer, inner)]
+    return Branch(states)
 
 
 def other_cuts(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -94,12 +94,12 @@ def other_cuts(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     decided = (o for o in state.plans if o.reduce_axes)
     if state.cuts or any(_is_long(facts, state, o) for o in decided):
         return []
-    found = []
+    states = []
     for widths in _other_widths(state, op):
         cuts = _cuts_like(state, op, widths)
         if cuts is not None:
-            found.append(split_reduction(replace(state, alike=widths), op, *cuts))
-    return Variants(found)
+            states.append(split_reduction(replace(state, alike=widths), op, *cuts))
+    return Variants(states)
 
 
 def _is_long(facts: AccessAnalysis, state: State, op: Compute) -> bool:
@@ -133,14 +133,14 @@ def _other_widths(state: State, op: Compute) -> list[Widths]:
     neighbours = [] if inner is None else _near(
         _neighbours(op, lanes, max(_OTHER_VECTORS))[1], [lanes * n for n in _OTHER_VECTORS], usual
     )  # fmt: skip
-    found = [Widths(neighbours=n) for n in neighbours]
+    widths = [Widths(neighbours=n) for n in neighbours]
     outer = outer_cut(op, cores, inner) if _in_parts(state, op) else None
     if outer is not None:
         _, possible = _parts(op, cores, inner) or (None, ())
         parts = _near(possible, [cores * n for n in _OTHER_PARTS], outer[1])
-        found += [Widths(usual, n) for n in parts]
-        found += [Widths(n, outer[1]) for n in neighbours]
-    return found
+        widths += [Widths(usual, n) for n in parts]
+        widths += [Widths(n, outer[1]) for n in neighbours]
+    return widths
 
 
 def _near(possible: Sequence[int], wanted: Sequence[int], known: int) -> list[int]:
@@ -162,9 +162,9 @@ def _cuts_like(state: State, op: Compute, widths: Widths) -> tuple[Cut | None, C
             return None
         inner = axis, min(possible, key=lambda n: abs(math.log2(n / widths.neighbours)))
     if widths.parts > 1 and _in_parts(state, op):
-        found = _parts(op, state.target.num_cores, inner)
-        if found is not None:
-            axis, counts = found
+        parts = _parts(op, state.target.num_cores, inner)
+        if parts is not None:
+            axis, counts = parts
             outer = axis, min(counts, key=lambda n: abs(math.log2(n / widths.parts)))
     return None if inner is None and outer is None else (outer, inner)
 
@@ -207,8 +207,8 @@ def _neighbours(op: Compute, lanes: int, vectors: int) -> tuple[Axis | None, lis
 
 def outer_cut(op: Compute, cores: int, inner: Cut | None) -> Cut | None:
     """Parts of the first reduce axis that can be cut evenly, one or a few for each core."""
-    found = _parts(op, cores, inner)
-    return None if found is None else (found[0], found[1][0])
+    parts = _parts(op, cores, inner)
+    return None if parts is None else (parts[0], parts[1][0])
 
 
 def _parts(op: Compute, cores: int, inner: Cut | None) -> tuple[Axis, list[int]] | None:

@@ -53,10 +53,10 @@ def elementwise_consumer(facts: AccessAnalysis, state: State, op: Compute) -> Co
     """The only consumer of ``op``, if it is free and reads ``op`` element by element."""
     if facts.is_output(op):
         return None
-    found = consumers(facts, state, op)
-    if len(found) != 1:
+    readers = consumers(facts, state, op)
+    if len(readers) != 1:
         return None
-    consumer = found[0]
+    consumer = readers[0]
     if consumer.reduce_axes or consumer.shape != op.shape:
         return None
     if state.finishes(consumer) or state.hosts(consumer):
@@ -69,7 +69,7 @@ def elementwise_consumer(facts: AccessAnalysis, state: State, op: Compute) -> Co
 
 def finished_reduction(facts: AccessAnalysis, op: Compute) -> Compute | None:
     """The reduction that an elementwise stage finishes (bias, activation), if it does."""
-    found = None
+    last = None
     for read in reads(op.body):
         producer = read.tensor.op
         if not isinstance(producer, Compute) or producer.shape != op.shape:
@@ -77,8 +77,8 @@ def finished_reduction(facts: AccessAnalysis, op: Compute) -> Compute | None:
         alone = len(facts.readers[producer]) == 1 and not facts.is_output(producer)
         if not alone or not is_elementwise_read(read, op):
             continue
-        found = producer if producer.reduce_axes else finished_reduction(facts, producer) or found
-    return found
+        last = producer if producer.reduce_axes else finished_reduction(facts, producer) or last
+    return last
 
 
 def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
@@ -92,8 +92,8 @@ def place_reduction(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     levels = state.levels(reader)
     places: list[State] = []
     if levels is None or not levels.reuse:
-        found = accesses(state, op, reader)
-        if len(found) == 1 and increasing(found):
+        own = accesses(state, op, reader)
+        if len(own) == 1 and increasing(own):
             places = [state.attach(op, reader, state.attached[reader].depth)]
     elif _by_tile(state, op, reader):
         places = [state.attach(op, reader, depth) for depth in levels.places]
@@ -115,12 +115,12 @@ def _reader_of_reduction(facts: AccessAnalysis, state: State, op: Compute) -> Co
     reduction = op if op.reduce_axes else finished_reduction(facts, op)
     if reduction is not None and not _known(reduction):
         return None  # its register tiles would meet ends that a run decides
-    found = consumers(facts, state, op)
-    if reduction is None or by_constants(reduction) or len(found) != 1:
+    readers = consumers(facts, state, op)
+    if reduction is None or by_constants(reduction) or len(readers) != 1:
         return None
-    if has_limits(reduction) or any(has_limits(r) for r in found):
+    if has_limits(reduction) or any(has_limits(r) for r in readers):
         return None
-    reader = found[0]
+    reader = readers[0]
     if elementwise_consumer(facts, state, op) in state.attached:
         return None  # its reader will be its epilogue
     levels = state.levels(reader)
@@ -139,8 +139,8 @@ def _inside(state: State, op: Compute, reader: Compute) -> list[State]:
 
 def _by_tile(state: State, op: Compute, reader: Compute) -> bool:
     """Whether a tile of the reader reads a region of a stage that can be computed ahead of it."""
-    found = accesses(state, op, reader)
-    return len(found) == 1 and increasing(found) and in_range(found[0])
+    own = accesses(state, op, reader)
+    return len(own) == 1 and increasing(own) and in_range(own[0])
 
 
 def accesses(state: State, op: Compute, reader: Compute) -> list[Read]:
@@ -249,10 +249,10 @@ def place_producer_inside(facts: AccessAnalysis, state: State, op: Compute) -> l
 
 def _reader_of_producer(facts: AccessAnalysis, state: State, op: Compute) -> Compute | None:
     """The reduction that reads a stage at increasing positions, and nothing else does."""
-    found = consumers(facts, state, op)
-    if facts.is_output(op) or op.reduce_axes or state.finishes(op) or len(found) != 1:
+    readers = consumers(facts, state, op)
+    if facts.is_output(op) or op.reduce_axes or state.finishes(op) or len(readers) != 1:
         return None
-    consumer = found[0]
+    consumer = readers[0]
     if not consumer.reduce_axes or has_limits(consumer):
         return None
     return consumer if increasing(accesses(state, op, consumer)) else None

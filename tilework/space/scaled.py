@@ -36,9 +36,9 @@ def scaled_sums(block: Block) -> Block:
         return block
     if any(a.open for a in block.reduce):
         return block
-    found = _whole(source.a, inner)
-    if found is not None:
-        scaled = Scaled(inner, found[0], source.b, whole=found[1])
+    factors = _whole(source.a, inner)
+    if factors is not None:
+        scaled = Scaled(inner, factors[0], source.b, whole=factors[1])
     else:
         scaled = Scaled(inner, source.a, source.b, _apart(source.a, inner, block.spatial[-1]))
     return replace(block, scaled=scaled)

@@ -68,13 +68,13 @@ def siblings(sketches: Sequence[Formed]) -> tuple[tuple[int, ...], ...]:
     """
     near: list[set[int]] = [set() for _ in sketches]
     for i, one in enumerate(sketches):
-        found = {
+        differences = {
             j: _differing(one.stages, other.stages)
             for j, other in enumerate(sketches)
             if j != i and other.form == one.form
         }
-        least = min(found.values(), default=0)
-        for j, count in found.items():
+        least = min(differences.values(), default=0)
+        for j, count in differences.items():
             if count == least:
                 near[i].add(j)
                 near[j].add(i)

@@ -49,7 +49,7 @@ class SearchSpace:
             ScheduleError: the rules do not decide every stage.
         """
         space = space_of(target)
-        found = derive(
+        finished = derive(
             AccessAnalysis(dag),
             target,
             space.rules if rules is None else rules,
@@ -68,7 +68,7 @@ class SearchSpace:
                 transforms=state.transforms,
                 cuts=state.cuts,
             )
-            for i, (blocks, state) in enumerate(found)
+            for i, (blocks, state) in enumerate(finished)
         ]
         return SearchSpace(dag, target, tuple(sketches))
 

@@ -40,9 +40,9 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
         y[i, j] = yt[j, m]         inlined into what reads it
     """
     data = op.attrs.get("bsr", {}).get("data")
-    found = [r for r in x.reads(op.body) if is_float(r.dtype)]
-    blocks = [r for r in found if r.tensor.name == data]
-    others = [r for r in found if r.tensor.name != data]
+    reads = [r for r in x.reads(op.body) if is_float(r.dtype)]
+    blocks = [r for r in reads if r.tensor.name == data]
+    others = [r for r in reads if r.tensor.name != data]
     if len(blocks) != 1 or len(others) != 1 or len(op.axes) < 2:
         return []
     (read,), rows = others, blocks[0].tensor.shape[-1]

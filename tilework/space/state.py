@@ -128,11 +128,11 @@ class State:
     @cached_property
     def epilogues(self) -> dict[Compute, Compute]:
         """Reduction -> the stage that is computed on its finished register tile."""
-        found = {p.place.anchor: op for op, p in self.plans.items() if isinstance(p.place, Fused)}
+        fused = {p.place.anchor: op for op, p in self.plans.items() if isinstance(p.place, Fused)}
         done = {
             op: p.place.stage for op, p in self.plans.items() if isinstance(p.place, FinishedBy)
         }
-        return found | done
+        return fused | done
 
     def finishes(self, op: Compute) -> bool:
         """Whether ``op`` is computed on a reduction's finished register tile."""

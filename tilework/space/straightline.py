@@ -44,11 +44,11 @@ class StraightLine:
 @lru_cache(maxsize=256)
 def straight_line(matrix: Matrix) -> StraightLine:
     """Operations for ``matrix @ x``; ``matrix`` is a tuple of rows."""
-    made = _Maker(len(matrix[0]))
+    maker = _Maker(len(matrix[0]))
     rows = [{j: float(c) for j, c in enumerate(row) if c} for row in matrix]
-    _join_columns(made, rows)
-    outputs = _join_rows(made, rows)
-    return StraightLine(len(matrix[0]), tuple(made.sums), tuple(outputs))
+    _join_columns(maker, rows)
+    outputs = _join_rows(maker, rows)
+    return StraightLine(len(matrix[0]), tuple(maker.sums), tuple(outputs))
 
 
 class _Maker:
@@ -74,10 +74,10 @@ class _Maker:
         return scale, self.sum({value: c / scale for value, c in terms.items()})
 
 
-def _join_columns(made: _Maker, rows: list[dict[int, float]]) -> None:
+def _join_columns(maker: _Maker, rows: list[dict[int, float]]) -> None:
     used: set[int] = set()
-    for j in range(made.inputs):
-        for k in range(j + 1, made.inputs):
+    for j in range(maker.inputs):
+        for k in range(j + 1, maker.inputs):
             if {j, k} & used or any(abs(r.get(j, 0)) != abs(r.get(k, 0)) for r in rows):
                 continue
             same = [r for r in rows if j in r and r[j] == r[k]]
@@ -87,13 +87,13 @@ def _join_columns(made: _Maker, rows: list[dict[int, float]]) -> None:
             used |= {j, k}
             for sign, which in ((1.0, same), (-1.0, other)):
                 if which:
-                    value = made.sum({j: 1.0, k: sign})
+                    value = maker.sum({j: 1.0, k: sign})
                     for r in which:
                         r[value] = r.pop(j)
                         del r[k]
 
 
-def _join_rows(made: _Maker, rows: list[dict[int, float]]) -> list[int]:
+def _join_rows(maker: _Maker, rows: list[dict[int, float]]) -> list[int]:
     out: dict[int, int] = {}
     for i, a in enumerate(rows):
         if i in out:
@@ -106,11 +106,11 @@ def _join_rows(made: _Maker, rows: list[dict[int, float]]) -> list[int]:
             odd = {v: c for v, c in a.items() if b[v] == -c}
             if len(even) + len(odd) < len(a) or not even or not odd:
                 continue
-            ce, e = made.scaled(even)
-            co, o = made.scaled(odd)
-            out[i] = made.sum({e: ce, o: co})
-            out[k] = made.sum({e: ce, o: -co})
+            ce, e = maker.scaled(even)
+            co, o = maker.scaled(odd)
+            out[i] = maker.sum({e: ce, o: co})
+            out[k] = maker.sum({e: ce, o: -co})
             break
         else:
-            out[i] = made.sum(a)
+            out[i] = maker.sum(a)
     return [out[i] for i in range(len(rows))]

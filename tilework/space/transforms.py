@@ -19,8 +19,8 @@ from tilework.te.trees import factors
 
 def constant_transform(block: Block) -> Block:
     """The block with its `Transform`, where it multiplies by constant matrices."""
-    found = _transform(block)
-    return block if found is None else replace(block, transform=found)
+    transform = _transform(block)
+    return block if transform is None else replace(block, transform=transform)
 
 
 def _transform(block: Block) -> Transform | None:

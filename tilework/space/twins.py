@@ -59,10 +59,10 @@ class Twin:
     @cached_property
     def _choices(self) -> dict[tuple[int, ...], Rows]:
         """By columns of a decision: what it chooses from, at all points together."""
-        found: dict[tuple[int, ...], list[Rows]] = {}
+        choices_of: dict[tuple[int, ...], list[Rows]] = {}
         for decision in (d for view in self.views for d in view.decisions):
-            found.setdefault(decision.columns, []).append(decision.choices)
-        return {columns: np.unique(np.concatenate(e), axis=0) for columns, e in found.items()}
+            choices_of.setdefault(decision.columns, []).append(decision.choices)
+        return {columns: np.unique(np.concatenate(e), axis=0) for columns, e in choices_of.items()}
 
     def placed(self, rows: Rows) -> tuple[Rows, Good]:
         """The rows of the static sketch that P rows are at the point, in their plain form.
@@ -112,8 +112,8 @@ class Twin:
 
 def twin_of(views: Sequence[Sketch], statics: Sequence[Sketch]) -> Twin | None:
     """A sketch, seen at its points, with the one of a static computation that is alike, if any."""
-    found = next((s for s in statics if alike(s, views[0])), None)
-    return None if found is None else Twin(tuple(views), found)
+    static = next((s for s in statics if alike(s, views[0])), None)
+    return None if static is None else Twin(tuple(views), static)
 
 
 def alike(one: Sketch, other: Sketch) -> bool:

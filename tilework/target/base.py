@@ -50,8 +50,8 @@ class Target:
         words = str(text).split()
         if not words:
             raise TargetError("the target is empty; write for example 'llvm -mcpu=native'")
-        found: Any = kinds.target_class(words[0], str(text))
-        return object.__new__(found)
+        kind: Any = kinds.target_class(words[0], str(text))
+        return object.__new__(kind)
 
     def __str__(self) -> str:
         return self.text

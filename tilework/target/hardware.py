@@ -62,5 +62,5 @@ def hardware_of(target: Target) -> Hardware:
     Raises:
         TargetError: the kind has none.
     """
-    found: Hardware = kinds.room(target.kind, "hardware")
-    return found
+    room: Hardware = kinds.room(target.kind, "hardware")
+    return room

@@ -53,8 +53,8 @@ def processor_maker() -> str:
 
 def _cpuinfo_line(*names: str) -> str:
     """What Linux says of the first processor under one of these names."""
-    found = (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith(names))
-    return next(found, "")
+    values = (line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith(names))
+    return next(values, "")
 
 
 def _cpuinfo() -> list[str]:

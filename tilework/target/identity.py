@@ -77,8 +77,10 @@ def identity_of(target: Target) -> DeviceIdentity:
     A machine that is asked for the first time is calibrated, which takes part of a second. Where
     the target is another machine's, it is what would measure it: see `device_here`.
     """
-    found: DeviceIdentity = kinds.room(target.kind, "device").for_target(target).identity(target)
-    return found
+    identity: DeviceIdentity = (
+        kinds.room(target.kind, "device").for_target(target).identity(target)
+    )
+    return identity
 
 
 def device_here(target: Target) -> DeviceIdentity | None:

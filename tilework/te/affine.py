@@ -77,9 +77,9 @@ def sum_of(e: Expr, known: Known | None = None) -> Form[Expr]:
         value = value_of(x, known) if known is not None else None
         return forms.variable(x) if value is None else forms.constant(value)
 
-    found = form_of(e, atom)
-    assert found is not None
-    return found
+    form = form_of(e, atom)
+    assert form is not None
+    return form
 
 
 def value_of(e: Expr, known: Known) -> Extent | None:

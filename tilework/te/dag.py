@@ -66,10 +66,10 @@ class ComputeDAG:
         if not self.symbols:
             return self.real_flops
         try:
-            found = sum(flops_of_run(o) for o in self.compute_ops)
+            flops = sum(flops_of_run(o) for o in self.compute_ops)
         except (Undecided, ValueError):
             return self.real_flops
-        return found if isinstance(found, Symbolic) else float(found)
+        return flops if isinstance(flops, Symbolic) else float(flops)
 
     @cached_property
     def workload_key(self) -> str:

@@ -80,10 +80,10 @@ class Reader:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise cls.error(f"a {cls.kind}'s document is not JSON: {error}") from error
-        found = document.get("format") if isinstance(document, dict) else None
-        if not isinstance(document, dict) or found != cls.format:
+        said = document.get("format") if isinstance(document, dict) else None
+        if not isinstance(document, dict) or said != cls.format:
             raise cls.error(
-                f"not a {cls.kind} of this version: its format is {found!r}, not {cls.format!r}"
+                f"not a {cls.kind} of this version: its format is {said!r}, not {cls.format!r}"
             )
         return document
 

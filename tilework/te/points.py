@@ -25,7 +25,7 @@ def seen_at(dag: ComputeDAG, at: Point) -> ComputeDAG:
 
 
 def _exchanged(dag: ComputeDAG, new: Callable[[Extent], Extent]) -> ComputeDAG:
-    made: dict[Operation, Operation] = {}
+    exchanged_of: dict[Operation, Operation] = {}
     axes: dict[x.Axis, x.Axis] = {}
 
     def axis(old: x.Axis) -> x.Axis:
@@ -56,13 +56,13 @@ def _exchanged(dag: ComputeDAG, new: Callable[[Extent], Extent]) -> ComputeDAG:
         return Tensor(exchanged(old.op))
 
     def exchanged(op: Operation) -> Operation:
-        if op not in made:
+        if op not in exchanged_of:
             if isinstance(op, Placeholder):
-                made[op] = replace(op, shape=tuple(map(new, op.shape)))
+                exchanged_of[op] = replace(op, shape=tuple(map(new, op.shape)))
             else:
                 body = x.rewritten(op.body, moved)
-                made[op] = make_compute(op.name, tuple(map(axis, op.axes)), body, op.attrs)
-        return made[op]
+                exchanged_of[op] = make_compute(op.name, tuple(map(axis, op.axes)), body, op.attrs)
+        return exchanged_of[op]
 
     return ComputeDAG([tensor(t) for t in dag.tensors])
 

@@ -13,15 +13,15 @@ def replaced(
     dag: ComputeDAG, new: Mapping[Operation, Operation]
 ) -> tuple[ComputeDAG, dict[Operation, Compute]]:
     """The DAG with some ops exchanged and later ones rebuilt, and what each compute op became."""
-    made: dict[Operation, Operation] = dict(new)
+    rebuilt_of: dict[Operation, Operation] = dict(new)
 
     def tensor(old: Tensor) -> Tensor:
         op = rebuilt(old.op)
         return old if op is old.op else Tensor(op)
 
     def rebuilt(op: Operation) -> Operation:
-        if op in made or isinstance(op, Placeholder):
-            return made.get(op, op)
+        if op in rebuilt_of or isinstance(op, Placeholder):
+            return rebuilt_of.get(op, op)
         assert isinstance(op, Compute)
 
         def moved(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
@@ -31,8 +31,8 @@ def replaced(
 
         touched = any(tensor(r.tensor) is not r.tensor for r in reads(op.body))
         body = rewritten(op.body, moved) if touched else op.body
-        made[op] = make_compute(op.name, op.axes, body, op.attrs) if touched else op
-        return made[op]
+        rebuilt_of[op] = make_compute(op.name, op.axes, body, op.attrs) if touched else op
+        return rebuilt_of[op]
 
     out = ComputeDAG([tensor(t) for t in dag.tensors])
-    return out, {old: op for old, op in made.items() if isinstance(op, Compute)}
+    return out, {old: op for old, op in rebuilt_of.items() if isinstance(op, Compute)}

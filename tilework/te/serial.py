@@ -118,10 +118,10 @@ def _expr(e: x.Expr, axes: dict[x.Axis, int], ops: dict[Operation, int]) -> list
         limits = [[axes[a], limit] for (a, _), limit in zip(e.limits, parts[1:], strict=True)]
         order = [axes[a] for a in e.axes]
         return ["reduce", e.kind, order, parts[0], *([limits] if limits else [])]
-    found = line(e, _FORMS, parts)
-    if found is None:
+    written = line(e, _FORMS, parts)
+    if written is None:
         raise DagFormatError(f"an expression of type {type(e).__name__} cannot be kept")
-    return found
+    return written
 
 
 # --- reading ---------------------------------------------------------------------------------

@@ -103,13 +103,13 @@ def target_of(settings: Settings) -> str:
 
 def _frozen(gm: GraphModule, inputs: Sequence[Any]) -> dict[int, Tensor]:
     """Parameters and buffers of the model, by id."""
-    found: dict[int, Tensor] = {id(t): t for t in (*gm.parameters(), *gm.buffers())}
+    frozen: dict[int, Tensor] = {id(t): t for t in (*gm.parameters(), *gm.buffers())}
     for node, x in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=False):
         known = node.meta.get("tensor_dict") or {}
         fixed = known.get("_dynamo_static_input_type") is not None
         if isinstance(x, Tensor) and (fixed or isinstance(x, torch.nn.Parameter)):
-            found[id(x)] = x
-    return found
+            frozen[id(x)] = x
+    return frozen
 
 
 def _changed(inputs: Sequence[Any]) -> set[int]:

@@ -142,14 +142,14 @@ class CompiledGraph:
         given = (self._compile, self._smallest, self._name)
         try:
             with torch.no_grad():
-                found = make_open(self.graph, constants, args, now, *given)
+                opened = make_open(self.graph, constants, args, now, *given)
         except Exception as e:  # whatever it is that cannot be open: each size is compiled then
             self._closed = True
             say(f"{self._name} is compiled for each size that occurs: {_line(e)}")
             return None
-        if found is None:
+        if opened is None:
             return None
-        run, sizes = found
+        run, sizes = opened
         extents = [sizes(e) for e, _ in numbers]
         return run, tuple((*range_of(n), extents.index(n)) for n in extents)
 

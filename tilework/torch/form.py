@@ -129,9 +129,9 @@ def _unbound(network: Network) -> list[str]:
     return sorted(s.name for s in set(used) - set(bound))
 
 
-def _segment(found: Translation, compile_network: Compile) -> Segment:
-    module = None if found.network is None else compile_network(found.network)
-    return Segment(module, found)
+def _segment(translation: Translation, compile_network: Compile) -> Segment:
+    module = None if translation.network is None else compile_network(translation.network)
+    return Segment(module, translation)
 
 
 def _compile_parts(
@@ -152,11 +152,11 @@ def _compile_parts(
         inner = getattr(parts, str(node.target))
         examples = [n.meta.get("val") for n in inner.graph.find_nodes(op="placeholder")]
         orders = {i: memory_order(e) for i, e in enumerate(examples) if isinstance(e, Tensor)}
-        found = from_graph(inner, known, f"{name}_{count}", orders)
-        if found.stays:
-            raise RuntimeError(f"{found.stays[0].node}: {found.stays[0].reason}")
+        translation = from_graph(inner, known, f"{name}_{count}", orders)
+        if translation.stays:
+            raise RuntimeError(f"{translation.stays[0].node}: {translation.stays[0].reason}")
         single = not isinstance(next(iter(inner.graph.find_nodes(op="output"))).args[0], tuple)
-        segment = _segment(found, compile_network)
+        segment = _segment(translation, compile_network)
         setattr(parts, str(node.target), _Single(segment) if single else segment)
         count += 1
     return count

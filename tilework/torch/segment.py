@@ -37,15 +37,15 @@ class Segment(torch.nn.Module):
         self._results = [_Result(o) for o in translation.outputs]
         self._feeds: list[tuple[int, int, tuple[int, ...] | None]] = []
         self._idle: dict[int, list[Callable[[Sequence[int]], None]]] = {}  # by threads
-        self._made: list[tuple[int, tuple[int, ...], torch.dtype]] = []
+        self._fresh: list[tuple[int, tuple[int, ...], torch.dtype]] = []
         if module is None:
             return
         image = module.image
         inputs = zip(image.inputs, translation.feeds, orders, strict=True)
         self._feeds = [(value.io, number, order) for value, number, order in inputs]
         taken = {io for io, _, _ in self._feeds}
-        made = {v.io: (v.io, v.dims, _DTYPES[v.dtype]) for v in image.io_values}
-        self._made = [m for io, m in made.items() if io not in taken]
+        outputs = {v.io: (v.io, v.dims, _DTYPES[v.dtype]) for v in image.io_values}
+        self._fresh = [m for io, m in outputs.items() if io not in taken]
         self._count = len(image.io_values)
         shapes = {v.io: v.dims for v in image.io_values}
         self._outputs = [(v.io, None if v.dims == shapes[v.io] else v.dims) for v in image.outputs]
@@ -74,7 +74,7 @@ class Segment(torch.nn.Module):
                 t = t.clone()
                 at = t.data_ptr()
             tensors[io], addresses[io] = t, at
-        for io, shape, dtype in self._made:
+        for io, shape, dtype in self._fresh:
             t = tensors[io] = torch.empty(shape, dtype=dtype)
             addresses[io] = t.data_ptr()
         threads = min(torch.get_num_threads(), self._cores)

@@ -92,14 +92,14 @@ def without_gradient(outputs: Iterable[Any], parameter: Tensor) -> list[Any]:
         outputs: of a run.
         parameter: any that requires a gradient.
     """
-    found = list(outputs)
+    marked_outputs = list(outputs)
     places = [
         i
-        for i, o in enumerate(found)
+        for i, o in enumerate(marked_outputs)
         if isinstance(o, Tensor) and o.is_floating_point() and not o.requires_grad
     ]
     if places:
-        marked = _NoGradient.apply(parameter, *(found[i] for i in places))
+        marked = _NoGradient.apply(parameter, *(marked_outputs[i] for i in places))
         for i, o in zip(places, marked, strict=True):
-            found[i] = o
-    return found
+            marked_outputs[i] = o
+    return marked_outputs

@@ -188,14 +188,14 @@ def far(one: Target, other: Target) -> float:
 
 def _targets(task: SearchTask, texts: Iterable[str]) -> list[Target]:
     """Other targets of the task's kind, the nearest first."""
-    found = []
+    distances = []
     for text in sorted(set(texts)):
         if text != str(task.target):
             with contextlib.suppress(TileworkError):
                 where = Target(text)
                 if where.kind == task.target.kind:
-                    found.append((far(task.target, where), text, where))
-    return [where for _, _, where in sorted(found, key=lambda f: f[:2])][:_TARGETS]
+                    distances.append((far(task.target, where), text, where))
+    return [where for _, _, where in sorted(distances, key=lambda f: f[:2])][:_TARGETS]
 
 
 def _own_workload(
@@ -212,12 +212,12 @@ def _own_workload(
         where = _targets(task, (target for target, known in entries if known == key))
     else:
         where = list(task.target.relatives())
-    found = []
+    sources = []
     for target in where:
         records = _decided(_bests(history, key, str(target), each), device)
         if records:
-            found.append(_Source(replace(task, target=target), records, "", device))
-    return sorted(found, key=lambda source: not source.here(source.records[0]))
+            sources.append(_Source(replace(task, target=target), records, "", device))
+    return sorted(sources, key=lambda source: not source.here(source.records[0]))
 
 
 def _alike_workloads(
@@ -288,12 +288,12 @@ def _decided(records: Sequence[Record], device: DeviceIdentity | None) -> tuple[
 
 def _known(cache: BoundedCache[str, T], key: str, find: Callable[[], T | None]) -> T | None:
     """What is cached, or else what is found, which is kept unless it is nothing."""
-    found = cache.get(key)
-    if found is None:
-        found = find()
-        if found is not None:
-            cache.put(key, found)
-    return found
+    value = cache.get(key)
+    if value is None:
+        value = find()
+        if value is not None:
+            cache.put(key, value)
+    return value
 
 
 def _shape(history: WorkloadLog, key: str) -> Shape | None:
@@ -304,10 +304,10 @@ def _task_of(history: WorkloadLog, key: str) -> SearchTask | None:
     """A workload of the history as a task of no particular target, if its document is sound."""
     try:
         dag, rules = dag_from_json(history.workload(key) or ""), rules_of(key)
-        found = SearchTask(dag, Target("llvm -num-cores=1"), rules=rules)
+        task = SearchTask(dag, Target("llvm -num-cores=1"), rules=rules)
     except TileworkError:
         return None
-    return found if found.workload_key == key else None
+    return task if task.workload_key == key else None
 
 
 # --- into the task's space -------------------------------------------------------------------

@@ -90,8 +90,8 @@ def mapped(
         rows: P x D of ``source``.
         rng: draws what is tried beside the nearest choices; always the same if None.
     """
-    found = alternatives(source, target, rows, 1, rng)
-    return found.rows
+    mapped_rows = alternatives(source, target, rows, 1, rng)
+    return mapped_rows.rows
 
 
 def alternatives(
@@ -114,9 +114,9 @@ def alternatives(
     near = [_nearest(pair, want, len(rows)) for pair, want in zip(matched, wanted, strict=True)]
     parts, left = [], np.arange(len(rows))
     for tries in (_TRIES, _MORE_TRIES):
-        found = _combined(target, near, left, tries, most, rng)
-        parts.append(found)
-        left = np.setdiff1d(left, found.origin)
+        combined = _combined(target, near, left, tries, most, rng)
+        parts.append(combined)
+        left = np.setdiff1d(left, combined.origin)
         if not len(left):
             break
     joined = Mapped(

@@ -61,11 +61,11 @@ def pairs(source: Sketch, target: Sketch) -> list[Pair]:
     known = {name: (decision, block) for name, decision, block in _named(source)}
     out = []
     for name, decision, block in _named(target):
-        found, where = known.get(name, (None, None))
-        others = found is not None and len(found.columns) != len(decision.columns)
+        theirs, where = known.get(name, (None, None))
+        others = theirs is not None and len(theirs.columns) != len(decision.columns)
         if others and decision.axis is None:
-            found, where = None, None
-        out.append(Pair(decision, found, block, where))
+            theirs, where = None, None
+        out.append(Pair(decision, theirs, block, where))
     return out
 
 
@@ -130,5 +130,5 @@ def _role(decision: Decision, block: Block) -> Name:
 
 
 def _from_the_back(block: Block, attached: Attached) -> int:
-    found = block.attached_reductions
-    return len(found) - found.index(attached)
+    attached_ones = block.attached_reductions
+    return len(attached_ones) - attached_ones.index(attached)

@@ -157,8 +157,8 @@ class AtenContext:
 
     def result_shape(self, node: Node) -> Shape:
         """Extents of a node's (first) result."""
-        found = node.meta["val"]
-        first = found[0] if isinstance(found, (tuple, list)) else found
+        results = node.meta["val"]
+        first = results[0] if isinstance(results, (tuple, list)) else results
         return tuple(map(self.extent, first.shape))
 
     def reshape(self, x: Value, shape: Sequence[Extent]) -> Value:
@@ -234,8 +234,8 @@ def output_dtype(node: Node) -> str:
     Raises:
         Unsupported: networks have no such type.
     """
-    found = node.meta["val"]
-    first = found[0] if isinstance(found, (tuple, list)) else found
+    results = node.meta["val"]
+    first = results[0] if isinstance(results, (tuple, list)) else results
     name = dtype_name(first.dtype)
     if name is None:
         raise Unsupported(f"element type {first.dtype}")

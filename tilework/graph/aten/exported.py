@@ -36,17 +36,17 @@ def from_exported(program: ExportedProgram, input_names: Sequence[str] | None = 
     for number, one in enumerate(core.graph_signature.input_specs):
         if one.kind.name in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
             assert one.target is not None
-            found = core.state_dict.get(one.target, core.constants.get(one.target))
-            if isinstance(found, torch.Tensor):
-                constants[number] = found.detach()
+            held = core.state_dict.get(one.target, core.constants.get(one.target))
+            if isinstance(held, torch.Tensor):
+                constants[number] = held.detach()
         elif one.kind.name == "USER_INPUT":
             names[number] = asked[len(names)] if len(names) < len(asked) else one.arg.name
     if input_names is not None and len(asked) != len(names):
         raise NetworkError(f"the program has {len(names)} inputs, got {len(asked)} names")
-    found = from_graph(core.graph_module, constants, "exported", input_names=names)
-    if found.stays:
-        raise NetworkError(_unsupported(found.stays))
-    return _all_outputs(found.network, found.outputs)
+    translated = from_graph(core.graph_module, constants, "exported", input_names=names)
+    if translated.stays:
+        raise NetworkError(_unsupported(translated.stays))
+    return _all_outputs(translated.network, translated.outputs)
 
 
 def _check(program: ExportedProgram) -> None:

@@ -78,8 +78,8 @@ class Sizes:
             raise NetworkError(f"the size {name} is not an input of the graph")
         if self._alike:
             same = (x for other, x in self._symbols.items() if self._now[other] == now)
-            if (found := next(same, None)) is not None:
-                return found
+            if (known := next(same, None)) is not None:
+                return known
         bounds = env.var_to_range.get(one)
         low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
         least, times = self._room
@@ -98,10 +98,10 @@ def hints(sizes: Sequence[int | torch.SymInt]) -> tuple[int, ...]:
     Raises:
         NetworkError: a size has none.
     """
-    found = [n if isinstance(n, int) else n.node.hint for n in sizes]
-    if any(n is None for n in found):
+    numbers = [n if isinstance(n, int) else n.node.hint for n in sizes]
+    if any(n is None for n in numbers):
         raise NetworkError("a size follows from data")
-    return tuple(int(n) for n in found)
+    return tuple(int(n) for n in numbers)
 
 
 def is_known(tensor: torch.Tensor) -> bool:

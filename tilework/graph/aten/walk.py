@@ -195,12 +195,12 @@ class _Walk:
             whole = self.env[source]
             if isinstance(whole, Unsupported):
                 raise whole
-            found = whole[node.args[1]]
-            if found is None:
+            meaning = whole[node.args[1]]
+            if meaning is None:
                 raise Unsupported("this result of several is not offered")
             if source in self.constant:
                 self.constant.add(node)
-            return found
+            return meaning
         sources = node.all_input_nodes
         for n in sources:
             if isinstance(self.env[n], Unsupported):
@@ -268,13 +268,13 @@ class _Walk:
 
     def _finish(self, results: Any) -> Translation:
         names: list[str] = []
-        found = [self._output(r, names) for r in (results if _several(results) else [results])]
+        outputs = [self._output(r, names) for r in (results if _several(results) else [results])]
         return Translation(
             self.b.finish(names) if names else None,
             tuple(self.stays),
             tuple(self.feeds),
             tuple(self.fed_orders),
-            tuple(found),
+            tuple(outputs),
             {n: self.env[n] for n in self.constant},
         )
 
@@ -341,10 +341,10 @@ def _unfit(example: torch.Tensor) -> str | None:
 
 
 def _attribute(gm: GraphModule, path: str) -> Any:
-    found: Any = gm
+    value: Any = gm
     for part in path.split("."):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _inputs_size(args: Any) -> int:

@@ -105,10 +105,10 @@ def _moved(
     alone.CopyFrom(node)
     del alone.input[:]
     alone.input.extend(names)  # a value may be read twice
-    found = folding.fold(alone, arrays, opset)
+    positions = folding.fold(alone, arrays, opset)
     return [
         None if at is None else tensor_of([table[i] for i in at.reshape(-1)], at.shape, dtype)
-        for at in found
+        for at in positions
     ]
 
 
@@ -144,10 +144,10 @@ def _either(sign: str) -> Callable[..., Item]:
     return lambda *xs: reduce(one, xs)
 
 
-def _or_not(found: Share | None) -> Share:
-    if found is None:
+def _or_not(share: Share | None) -> Share:
+    if share is None:
         raise NotKnown("it is not exact")
-    return found
+    return share
 
 
 def _quotient(a: Item, b: Item) -> Item:
@@ -169,10 +169,10 @@ def _rest(a: Item, b: Item) -> Item:
 def _extreme(op: str) -> Callable[..., Item]:
     def one(a: Item, b: Item) -> Item:
         x, y = _extents(a, b)
-        found = folded(op, x, y)
-        if found is None:
+        extent = folded(op, x, y)
+        if extent is None:
             raise NotKnown(op)
-        return found
+        return extent
 
     return lambda *xs: reduce(one, xs)
 

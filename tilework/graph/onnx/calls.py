@@ -59,10 +59,10 @@ class Calls:
     def visit_definition(self, c: Scopes, node: onnx.NodeProto) -> bool:
         """Visit what the standard defines a node's operator as, if it does; whether it does."""
         types = [_type(c, i) if i else None for i in node.input]
-        found = definition(node, c.opset, types)
-        if found is None:
+        defined = definition(node, c.opset, types)
+        if defined is None:
             return False
-        self.visit(c, *found)
+        self.visit(c, *defined)
         return True
 
     def _constants_of(self, c: Scopes, function: onnx.FunctionProto, label: str) -> dict[str, str]:

@@ -94,9 +94,9 @@ def _tensor(data: memoryview, whole: _Field, moves: list[_Field]) -> bytes | Non
         ("offset", str(own.at - own.at % _ALIGN)),
         ("length", str(own.end - own.at)),
     )
-    told = b"".join(_tagged(_EXTERNAL_DATA, len(e)) + e for e in map(_entry, entries))
-    told += _varint(_DATA_LOCATION << 3 | _VARINT) + b"\x01"  # EXTERNAL
-    parts = (data[whole.at : own.begin], data[own.end : whole.end], told)
+    redirected = b"".join(_tagged(_EXTERNAL_DATA, len(e)) + e for e in map(_entry, entries))
+    redirected += _varint(_DATA_LOCATION << 3 | _VARINT) + b"\x01"  # EXTERNAL
+    parts = (data[whole.at : own.begin], data[own.end : whole.end], redirected)
     return _tagged(_INITIALIZER, sum(map(len, parts))) + b"".join(parts)
 
 
@@ -135,12 +135,12 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[_Field]:
 
 def _number(data: memoryview, at: int, end: int) -> tuple[int, int]:
     """The varint at a place, and where it ends."""
-    found = 0
+    number = 0
     for i in range(min(_MOST_OF_A_VARINT, end - at)):
         byte = data[at + i]
-        found |= (byte & 0x7F) << 7 * i
+        number |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
-            return found, at + i + 1
+            return number, at + i + 1
     raise _Odd
 
 

@@ -109,8 +109,8 @@ class OnnxContext:
 
     def extents(self, name: str, what: str) -> list[Extent]:
         """A list of integers that are constants, or follow from extents."""
-        found = self.numbers[name].extents if name in self.numbers else None
-        return [*self.ints(name, what)] if found is None else found
+        known = self.numbers[name].extents if name in self.numbers else None
+        return [*self.ints(name, what)] if known is None else known
 
     def known(self, name: str) -> Known | None:
         """What is known of an ONNX name at import; None if a run computes it."""

@@ -194,19 +194,19 @@ class _Cutting:
             if at is not None and at not in live and name not in walk.constants:
                 live.add(at)
                 stack += reads(nodes[at])
-        found = Nodes()
+        running = Nodes()
         place: dict[int, int] = {}
         for number in sorted(live):
             before = {
                 maker[i] for i in reads(nodes[number]) if i not in walk.constants and i in maker
             }
-            place[number] = len(found.nodes)
-            found.nodes.append(nodes[number])
-            found.producers.append(sorted(place[b] for b in before))
-            found.ours.append(kinds[number])
+            place[number] = len(running.nodes)
+            running.nodes.append(nodes[number])
+            running.producers.append(sorted(place[b] for b in before))
+            running.ours.append(kinds[number])
             if number in self.refusing:
-                found.refused[operator_name(nodes[number])] = None
-        return found, lists
+                running.refused[operator_name(nodes[number])] = None
+        return running, lists
 
     # ------------------------------------------------------------ who runs what
 
@@ -240,20 +240,20 @@ class _Cutting:
                 break
             for n in failed:
                 ours[n] = False
-        made = [
+        parts = [
             OurPart(net, tuple(net.inputs), self._writes(plan, n), partial(self._model, plan, n))
             if (net := networks.get(n)) is not None
             else TheirPart(self._model(plan, n))
             for n in range(len(plan.groups))
         ]
-        crossing = dict.fromkeys((*self.inputs, *(o for p in made for o in p.outputs)))
+        crossing = dict.fromkeys((*self.inputs, *(o for p in parts for o in p.outputs)))
         given = [n for n, mine in enumerate(self.all.ours) if mine and not ours[n]]
         return Parts(
             name=self.name,
             inputs={n: part_value(n, self.walk.type_of(n)) for n in self.inputs},
             outputs=self.outputs,
             values={n: part_value(n, self.walk.type_of(n)) for n in crossing},
-            parts=tuple(made),
+            parts=tuple(parts),
             left=self._left(ours),
             refused=one_line(self.refused),
             whole=self._whole,
@@ -282,7 +282,7 @@ class _Cutting:
 
     def _networks(self, plan: Plan, notes: list[str]) -> tuple[dict[int, Network], list[int]]:
         """Our parts as networks, by number; and the nodes of those that are none after all."""
-        found: dict[int, Network] = {}
+        networks: dict[int, Network] = {}
         failed: list[int] = []
         for number, group in enumerate(plan.groups):
             if not plan.ours[group[0]]:
@@ -290,12 +290,12 @@ class _Cutting:
             nodes, writes = plan.of(number), self._writes(plan, number)
             inputs = self._reads(plan, number)
             try:
-                found[number] = self._network(f"{self.name}.{number}", nodes, inputs, writes)
+                networks[number] = self._network(f"{self.name}.{number}", nodes, inputs, writes)
             except NetworkError as e:
                 kinds = dict.fromkeys(n.op_type for n in nodes)
                 notes.append(f"a part of {shortened(list(kinds))} is left, too: {one_line(e)}")
                 failed += group
-        return found, failed
+        return networks, failed
 
     def _network(
         self,
@@ -335,8 +335,8 @@ class _Cutting:
         for other in range(len(plan.groups)):
             if other != number:
                 wanted.update(self._reads(plan, other))
-        made = (o for n in plan.of(number) for o in n.output if o)
-        return tuple(o for o in made if o in wanted and o not in self.walk.constants)
+        outputs = (o for n in plan.of(number) for o in n.output if o)
+        return tuple(o for o in outputs if o in wanted and o not in self.walk.constants)
 
     def _model(self, plan: Plan, number: int) -> OtherModel:
         """A part for the other engine; its last one also returns outputs that are constants."""

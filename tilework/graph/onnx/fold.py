@@ -215,7 +215,7 @@ def _evaluated(
                 output=[onnx.ValueInfoProto(name=n) for n in node.output if n],
             )
             run: Any = ReferenceEvaluator(graph, opsets={"": opset})
-            found = iter(run.run(None, dict(arrays)))
-            return [np.asarray(next(found)) if n else None for n in node.output]
+            results = iter(run.run(None, dict(arrays)))
+            return [np.asarray(next(results)) if n else None for n in node.output]
     except Exception as e:  # whatever it makes of a malformed node, or of one beyond its means
         raise NotFolded(first_line(e)) from e

@@ -182,7 +182,7 @@ def _may_be(extent: Extent, number: int) -> bool:
     return low <= number <= high
 
 
-def _check_declared(declared: Any, found: Any) -> None:
+def _check_declared(declared: Any, computed: Any) -> None:
     """Compare an output's declaration with what is computed.
 
     Raises:
@@ -191,21 +191,21 @@ def _check_declared(declared: Any, found: Any) -> None:
     kind = declared.type.tensor_type
     if not declared.type.HasField("tensor_type"):
         return
-    if kind.elem_type and element_type(declared) != found.dtype:
+    if kind.elem_type and element_type(declared) != computed.dtype:
         raise NetworkError(
             f"the file is corrupt: its output '{declared.name}' is declared as "
-            f"{element_type(declared)}, but {found.dtype} is computed"
+            f"{element_type(declared)}, but {computed.dtype} is computed"
         )
     if not kind.HasField("shape"):
         return
     dims = [d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim]
     if dims and not any(dims):  # exporters name extents, and lose count of them behind an If
         return
-    if len(dims) != len(found.shape) or any(
-        d is not None and not _may_be(n, d) for d, n in zip(dims, found.shape, strict=True)
+    if len(dims) != len(computed.shape) or any(
+        d is not None and not _may_be(n, d) for d, n in zip(dims, computed.shape, strict=True)
     ):
-        told = [d.dim_param or d.dim_value for d in kind.shape.dim]
+        shape = [d.dim_param or d.dim_value for d in kind.shape.dim]
         raise NetworkError(
-            f"the file is corrupt: its output '{declared.name}' is declared with shape {told}, "
-            f"but has {list(found.shape)}"
+            f"the file is corrupt: its output '{declared.name}' is declared with shape {shape}, "
+            f"but has {list(computed.shape)}"
         )

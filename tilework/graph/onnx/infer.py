@@ -47,10 +47,10 @@ def output_types(
     )
     if any((f.domain, f.name) == (node.domain, node.op_type) for f in like.functions):
         model.functions.extend(like.functions)
-    found = _by_onnx(model)
-    if any(not _known(found.get(o)) for o in outputs):
-        found |= {n: t for n, t in _by_engine(model).items() if not _known(found.get(n))}
-    return {o: found.get(o, onnx.TypeProto()) for o in outputs}
+    known = _by_onnx(model)
+    if any(not _known(known.get(o)) for o in outputs):
+        known |= {n: t for n, t in _by_engine(model).items() if not _known(known.get(n))}
+    return {o: known.get(o, onnx.TypeProto()) for o in outputs}
 
 
 def _known(kind: onnx.TypeProto | None) -> bool:
@@ -77,10 +77,10 @@ def _by_engine(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     from tilework.dtypes import numpy_dtype
     from tilework.runtime.other import inferred
 
-    found = {}
+    types = {}
     for name, value in inferred(model.SerializeToString()).items():
         if value.dtype:
             number = helper.np_dtype_to_tensor_dtype(numpy_dtype(value.dtype))
             # an engine that does not know the rank says the same as of a scalar
-            found[name] = helper.make_tensor_type_proto(number, value.shape or None)
-    return found
+            types[name] = helper.make_tensor_type_proto(number, value.shape or None)
+    return types

@@ -82,8 +82,8 @@ def input_types(
 
 def _dimension_text(dim: Any, symbols: Mapping[str, Extent]) -> int | str | None:
     """A dimension in a message: its extent or symbol, None where it has neither."""
-    found = symbols.get(dim.dim_param, _fixed(dim) or dim.dim_param or None)
-    return str(found) if isinstance(found, Symbolic) else found
+    extent = symbols.get(dim.dim_param, _fixed(dim) or dim.dim_param or None)
+    return str(extent) if isinstance(extent, Symbolic) else extent
 
 
 def _check_shape(name: str, shape: Sequence[Extent]) -> None:

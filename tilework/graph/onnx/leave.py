@@ -85,9 +85,9 @@ class Leaving(Walk):
 
     def leave(self, node: onnx.NodeProto) -> None:
         """Take a node's outputs for inputs of the network where they can be."""
-        found = self._infer(self, node)
+        types = self._infer(self, node)
         for name in (o for o in node.output if o):
-            self.given(name, found[name])
+            self.given(name, types[name])
 
     def given(self, name: str, kind: onnx.TypeProto) -> None:
         """Declare a value that is computed elsewhere."""

@@ -68,11 +68,11 @@ def levels(ours: Sequence[bool], producers: Sequence[Sequence[int]]) -> list[int
         ours: of each node, in an order in which it stands behind what it reads.
         producers: of each node, the numbers of those that compute what it reads.
     """
-    found: list[int] = []
+    level_of: list[int] = []
     for mine, before in zip(ours, producers, strict=True):
-        least = max((found[p] for p in before), default=0)
-        found.append(least + (least % 2 == mine))
-    return found
+        least = max((level_of[p] for p in before), default=0)
+        level_of.append(least + (least % 2 == mine))
+    return level_of
 
 
 def together(ours: Sequence[bool], producers: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -116,8 +116,8 @@ def _groups(ours: Sequence[bool], producers: Sequence[Sequence[int]]) -> list[li
         for p in before:
             if ours[node] and ours[p] and level[node] == level[p]:
                 leader[first(node)] = first(p)
-    found: dict[int, list[int]] = {}
+    by_first: dict[int, list[int]] = {}
     for node, mine in enumerate(ours):
         if mine:
-            found.setdefault(first(node), []).append(node)
-    return list(found.values())
+            by_first.setdefault(first(node), []).append(node)
+    return list(by_first.values())

@@ -57,13 +57,13 @@ def _loop(c: Scopes, node: onnx.NodeProto) -> None:
         return [np.asarray(trip, np.int64), *state]
 
     state = [condition, *(c.meaning(i) for i in node.input[2:])]
-    found = _unrolled(c, graph, state, inputs, going)
-    if found is None:
+    results = _unrolled(c, graph, state, inputs, going)
+    if results is None:
         c.assign(node, [])
         return
-    (_, *carried), scanned = found
+    (_, *carried), scanned = results
     outputs = graph.output[len(state) :]
-    stacks = [_stacked(c, made, 0, out) for made, out in zip(scanned, outputs, strict=True)]
+    stacks = [_stacked(c, trips, 0, out) for trips, out in zip(scanned, outputs, strict=True)]
     c.assign(node, [*carried, *stacks])
 
 
@@ -103,17 +103,17 @@ def _scan(c: Scopes, node: onnx.NodeProto) -> None:
         return [*state, *entries]
 
     state = [c.meaning(i) for i in node.input[:split]]
-    found = _unrolled(c, graph, state, inputs, lambda trip, _: trip < trips)
-    if found is None:
+    results = _unrolled(c, graph, state, inputs, lambda trip, _: trip < trips)
+    if results is None:
         c.assign(node, [])
         return
-    carried, scanned = found
+    carried, scanned = results
     outputs = graph.output[split:]
     places = a.get("scan_output_axes", [0] * len(outputs))
     reverse = a.get("scan_output_directions", [0] * len(outputs))
     stacks = [
-        _stacked(c, made[::-1] if back else made, d, out)
-        for made, d, back, out in zip(scanned, places, reverse, outputs, strict=True)
+        _stacked(c, stack[::-1] if back else stack, d, out)
+        for stack, d, back, out in zip(scanned, places, reverse, outputs, strict=True)
     ]
     c.assign(node, [*carried, *stacks])
 
@@ -147,13 +147,13 @@ def _unrolled(
                     f"its body takes {len(graph.input)} inputs, and {len(arrays)} are given"
                 )
             names = (i.name for i in graph.input)
-            found = visit_body(c, graph, dict(zip(names, arrays, strict=True)))
-            known = [f for f in found if f is not None]
-            if len(known) < len(found):
+            results = visit_body(c, graph, dict(zip(names, arrays, strict=True)))
+            known = [f for f in results if f is not None]
+            if len(known) < len(results):
                 return None
             state = known[: len(state)]
-            for made, one in zip(scanned, known[len(state) :], strict=True):
-                made.append(one)
+            for stack, one in zip(scanned, known[len(state) :], strict=True):
+                stack.append(one)
             trip += 1
     return state, scanned
 

@@ -44,8 +44,8 @@ class Numbers:
     @property
     def extents(self) -> list[Extent] | None:
         """Its numbers, if all are whole."""
-        found = [i for i in self.items if not isinstance(i, Share)]
-        return found if len(found) == len(self.items) else None
+        exact = [i for i in self.items if not isinstance(i, Share)]
+        return exact if len(exact) == len(self.items) else None
 
 
 def tensor_of(items: Sequence[Item], shape: Sequence[int], dtype: str) -> Known:

@@ -31,13 +31,13 @@ def symbol_of(name: str, text: str) -> Extent:
     Raises:
         NetworkError: the text has another form, or there is nothing in the range.
     """
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         raise NetworkError(
             f"the range '{text}' of the symbol '{name}' makes no sense; write LOW..HIGH, and "
             "typical values behind it: 1..512 or 1..512:16,64,128"
         )
-    low, high, typicals = found.groups()
+    low, high, typicals = match.groups()
     values = [int(n) for n in typicals.split(",")] if typicals else []
     try:
         return symbol(name, int(low), int(high), values)
@@ -52,11 +52,11 @@ def symbols_given(shapes: Shapes) -> dict[str, Extent]:
         NetworkError: see `symbol_of`.
     """
     texts = {name: text for name, text in shapes.items() if isinstance(text, str)}
-    found = {name: symbol_of(name, text) for name, text in texts.items() if ".." in text}
+    symbols = {name: symbol_of(name, text) for name, text in texts.items() if ".." in text}
     for name, text in texts.items():
         if ".." not in text:
-            found[name] = extent_of(name, text, found)
-    return found
+            symbols[name] = extent_of(name, text, symbols)
+    return symbols
 
 
 def extent_of(name: str, text: str, ranges: Mapping[str, Extent]) -> Extent:
@@ -65,10 +65,10 @@ def extent_of(name: str, text: str, ranges: Mapping[str, Extent]) -> Extent:
     Raises:
         NetworkError: it is none, or a symbol has no range.
     """
-    found = evaluated(text, ranges)
-    if found is None:
+    extent = evaluated(text, ranges)
+    if extent is None:
         raise NetworkError(
             f"'{text}', given for '{name}', is no arithmetic of symbols with ranges; give each a "
             "range, such as --shape seq=1..512"
         )
-    return found
+    return extent

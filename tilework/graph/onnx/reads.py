@@ -35,8 +35,8 @@ def within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 def read_by(nodes: Sequence[onnx.NodeProto]) -> list[str]:
     """What some nodes together read that none of them computes."""
-    made = {o for n in nodes for o in n.output}
-    return list(dict.fromkeys(i for n in nodes for i in reads(n) if i not in made))
+    computed = {o for n in nodes for o in n.output}
+    return list(dict.fromkeys(i for n in nodes for i in reads(n) if i not in computed))
 
 
 def _free(graph: onnx.GraphProto) -> Iterator[str]:

@@ -123,9 +123,9 @@ class Scopes(OnnxContext):
         stack = list(names)
         seen = set(stack)
         while stack:
-            found = self._sources.get(stack.pop(), ())
-            stack += [n for n in found if n not in seen]
-            seen.update(found)
+            before = self._sources.get(stack.pop(), ())
+            stack += [n for n in before if n not in seen]
+            seen.update(before)
         return tuple(sorted(n for n in seen if self._sources.get(n) == (n,)))
 
     def known_value(self, meaning: Meaning) -> str:

@@ -53,18 +53,18 @@ def entry(c: Scopes, name: str, axis: int, at: int, label: str) -> Meaning:
     """One entry of a dimension of a tensor, without the dimension."""
     if name in c.constants:
         return np.asarray(c.constants[name].take(at, axis))
-    found = part(c, name, axis, at, 1, label)
-    assert isinstance(found, Computed)
-    shape = c.b.shape(found.value)
-    value = c.op("reshape", found.value, name=label, shape=shape[:axis] + shape[axis + 1 :])
-    return Computed(value, found.sources)
+    piece = part(c, name, axis, at, 1, label)
+    assert isinstance(piece, Computed)
+    shape = c.b.shape(piece.value)
+    value = c.op("reshape", piece.value, name=label, shape=shape[:axis] + shape[axis + 1 :])
+    return Computed(value, piece.sources)
 
 
 def _items(c: Scopes, name: str) -> tuple[Meaning, ...]:
-    found = c.lists.get(name)
-    if found is None or found.items is None:
+    listed = c.lists.get(name)
+    if listed is None or listed.items is None:
         raise Unsupported(f"'{name}' is no sequence that is known when the file is read")
-    return found.items
+    return listed.items
 
 
 def _place(c: Scopes, name: str, length: int) -> int:
@@ -119,10 +119,10 @@ def _split(c: Scopes, node: onnx.NodeProto) -> None:
     extent = known(c.shape(x)[axis])
     if not optional(node, 1):
         if a.get("keepdims", 1):
-            found = [part(c, x, axis, i, 1, label) for i in range(extent)]
+            pieces = [part(c, x, axis, i, 1, label) for i in range(extent)]
         else:
-            found = [entry(c, x, axis, i, label) for i in range(extent)]
-        c.assign(node, [Listed(tuple(found))])
+            pieces = [entry(c, x, axis, i, label) for i in range(extent)]
+        c.assign(node, [Listed(tuple(pieces))])
         return
     split = c.array(node.input[1], "the sizes of its parts")
     sizes = [int(n) for n in split.reshape(-1)]
@@ -150,9 +150,9 @@ def _map(c: Scopes, node: onnx.NodeProto) -> None:
             if items is not None and len(items) != count:
                 raise Unsupported("its sequences have different lengths")
             given[inner.name] = c.meaning(name) if items is None else items[i]
-        for made, found in zip(collected, visit_nested(c, graph, given), strict=False):
-            made.append(found)
-    known = [tuple(m for m in made if m is not None) for made in collected]
+        for results, result in zip(collected, visit_nested(c, graph, given), strict=False):
+            results.append(result)
+    known = [tuple(m for m in results if m is not None) for results in collected]
     c.assign(node, [Listed(k) if len(k) == count else None for k in known])
 
 

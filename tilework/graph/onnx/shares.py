@@ -66,8 +66,8 @@ class Share:
         by = self.by * other.whole
         if by & (by - 1) and (self.by != 1 or other.by != 1):
             return None
-        found = _reduced(self.whole * other.by, by)
-        return found if _bounded(found) else None
+        share = _reduced(self.whole * other.by, by)
+        return share if _bounded(share) else None
 
 
 def share_of(number: float | Extent | Share) -> Share:
@@ -81,8 +81,8 @@ def share_of(number: float | Extent | Share) -> Share:
 
 
 def _exact_share(whole: Extent, by: int) -> Share | None:
-    found = _reduced(whole, by)
-    return found if _bounded(found) and not found.by & (found.by - 1) else None
+    share = _reduced(whole, by)
+    return share if _bounded(share) and not share.by & (share.by - 1) else None
 
 
 def _bounded(share: Share) -> bool:

@@ -48,8 +48,8 @@ def submodel(
     import onnx
     from onnx import numpy_helper
 
-    made = {o for n in nodes for o in n.output}
-    wanted = dict.fromkeys((*read_by(nodes), *(o for o in outputs if o not in made)))
+    computed = {o for n in nodes for o in n.output}
+    wanted = dict.fromkeys((*read_by(nodes), *(o for o in outputs if o not in computed)))
     known = {n: constants[n] for n in wanted if n not in inputs and n in constants}
     large = {n: np.ascontiguousarray(a) for n, a in known.items() if _stays_outside(a)}
     graph = onnx.GraphProto(name=like.graph.name or "part")

@@ -95,13 +95,13 @@ def unbound(
             known.setdefault(n, follows if isinstance(follows, int) else _LENGTH)
     for name, shape in shapes.items():
         given[name] = tuple(_example(n, d, shape, known) for d, n in enumerate(shape))
-    told = "; ".join(
+    names = "; ".join(
         f"'{name}' {_shape_text(shape)}" for name, shape in list(missing.items())[:_LISTED]
     )
-    told += f" and {len(missing) - _LISTED} more" * (len(missing) > _LISTED)
+    names += f" and {len(missing) - _LISTED} more" * (len(missing) > _LISTED)
     command = " ".join(f"--shape {shlex.quote(_option(n, s))}" for n, s in given.items())
     return (
-        f"there are symbolic extents in its input{'s' * (len(missing) > 1)} {told}; give each an "
+        f"there are symbolic extents in its input{'s' * (len(missing) > 1)} {names}; give each an "
         f"extent, for example {command}, in Python shapes={given}"
     )
 

@@ -66,7 +66,7 @@ def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> d
 
 def _usual(name: str) -> Symbol:
     low, high, typicals = next(
-        (found for words, found in _USUAL if any(w in name.lower() for w in words)), _LENGTH
+        (usual for words, usual in _USUAL if any(w in name.lower() for w in words)), _LENGTH
     )
     return Symbol(name, low, high, typicals)
 
@@ -80,17 +80,17 @@ def _text(one: Symbol) -> str:
     return f"{one.low}..{one.high}:{','.join(map(str, one.typicals))}"
 
 
-def _narrowed(ranges: dict[str, Symbol], equal: dict[str, str], found: Undecided) -> bool:
+def _narrowed(ranges: dict[str, Symbol], equal: dict[str, str], undecided: Undecided) -> bool:
     """Narrow ranges for a comparison; whether that was possible."""
-    if found.sides is None or found.what not in COMPARE:
+    if undecided.sides is None or undecided.what not in COMPARE:
         return False
-    a, b = found.sides
-    if found.what == "==":
+    a, b = undecided.sides
+    if undecided.what == "==":
         return _bound(ranges, equal, a, b) or _bound(ranges, equal, b, a)
     symbols = [ranges[s.name] for s in symbols_of((a, b)) if s.name in ranges]
     given = {s.name: s for s in symbols_of((a, b))}
     at = {s: ranges.get(n, s).typicals[0] for n, s in given.items()}
-    holds = COMPARE[found.what]
+    holds = COMPARE[undecided.what]
 
     def same(name: str, number: int) -> bool:
         there = {**at, given[name]: number}

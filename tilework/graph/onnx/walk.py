@@ -128,13 +128,13 @@ class Walk(Scopes):
     def _malformed(self, node: onnx.NodeProto, e: Exception) -> str:
         """What is to be said of a node that no converter has thought of."""
         inputs = [i for i in node.input if i in self.values or self.known(i) is not None]
-        found = symbols_of(n for i in inputs for n in self.extents_of(i))
-        if not found:
+        symbols = symbols_of(n for i in inputs for n in self.extents_of(i))
+        if not symbols:
             return f"malformed: {first_line(e)}"
-        names = ", ".join(s.name for s in found)
+        names = ", ".join(s.name for s in symbols)
         return (
             f"it takes no extents that a run brings, and reads some of {names}; give a number, "
-            f"such as --shape {found[0].name}=64 ({first_line(e)})"
+            f"such as --shape {symbols[0].name}=64 ({first_line(e)})"
         )
 
     def _known(self, node: onnx.NodeProto) -> bool:
@@ -165,8 +165,8 @@ class Walk(Scopes):
             elif function is not None or converter(node.domain, node.op_type) is None:
                 within = operators_within(node.op_type, self.opset)
                 within = within if function is None else list(function.node)
-                found = {operator_name(one): one for n in within for one in self._lacking(n)}
-                self._lacks[key] = list(found.values())
+                by_name = {operator_name(one): one for n in within for one in self._lacking(n)}
+                self._lacks[key] = list(by_name.values())
         return self._lacks[key]
 
     def _visit(self, node: onnx.NodeProto) -> None:
@@ -226,9 +226,9 @@ class Walk(Scopes):
         """What the node computes; None if others were visited in its place."""
         convert = converter(node.domain, node.op_type)
         if any(i in self.numbers for i in node.input):
-            found = self._computed(node)
-            if found is not None:
-                return found
+            known = self._computed(node)
+            if known is not None:
+                return known
         if self._foldable(node):
             try:
                 return list(self._folding.fold(node, self.constants, self.opset))
@@ -265,8 +265,8 @@ class Walk(Scopes):
         return not reduced or self.constants[node.input[0]].size > 0
 
     def _assign(self, node: onnx.NodeProto, result: Result) -> None:
-        found = result if isinstance(result, list) else [result]
-        for output, value in zip_longest(node.output, found):
+        results = result if isinstance(result, list) else [result]
+        for output, value in zip_longest(node.output, results):
             if not output:
                 continue
             if value is None:
@@ -286,8 +286,8 @@ class Walk(Scopes):
         """Note that a constant is needed, and which inputs would make it one."""
         inputs = self.sources_of([e.value])
         small = all(n in self.b.inputs and len(self.b.inputs[n].shape) <= 1 for n in inputs)
-        found = inputs if inputs and small else None
-        self._problems.note_value(operator_name(node), _where(node), str(e), found)
+        wanted = inputs if inputs and small else None
+        self._problems.note_value(operator_name(node), _where(node), str(e), wanted)
         self.unknown.update(o for o in node.output if o)
 
 

@@ -116,10 +116,10 @@ def common_dtype(types: Sequence[ValueType], dtypes: Sequence[str] = ANY) -> str
     Raises:
         ValueError: they differ, or it is none of ``dtypes``.
     """
-    found = {t.dtype for t in types}
-    if len(found) != 1:
+    different = {t.dtype for t in types}
+    if len(different) != 1:
         raise ValueError(f"the inputs have different types: {', '.join(t.dtype for t in types)}")
-    (dtype,) = found
+    (dtype,) = different
     if dtype not in dtypes:
         raise ValueError(f"it is not defined for {dtype}")
     return dtype

@@ -15,8 +15,8 @@ class Built:
         """The node that defines ``value``, if it is one of ``ops``."""
         for node in b.nodes[len(self._nodes) :]:
             self._nodes[node.name] = node
-        found = self._nodes.get(value)
-        return found if found is not None and found.op in ops else None
+        producer = self._nodes.get(value)
+        return producer if producer is not None and producer.op in ops else None
 
 
 def alone(net: Network, value: str) -> bool:

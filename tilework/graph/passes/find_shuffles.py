@@ -13,12 +13,12 @@ def find_shuffles(net: Network) -> Network:
         reshape(transpose(reshape(x[N, G*C, ...], [N, G, C, ...]), [0, 2, 1, ...]), [N, C*G, ...])
             ->  shuffle(x; groups=G, axis=1)
     """
-    found: dict[str, tuple[str, int, int]] = {}  # last reshape -> input, axis, groups
+    shuffles: dict[str, tuple[str, int, int]] = {}  # last reshape -> input, axis, groups
     for node in net.nodes:
         split = _shuffle(net, node)
         if split is not None:
-            found[node.name] = split
-    if not found:
+            shuffles[node.name] = split
+    if not shuffles:
         return net
 
     new: dict[str, str] = {}
@@ -26,9 +26,9 @@ def find_shuffles(net: Network) -> Network:
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         for old, value in zip(node.inputs, inputs, strict=True):
             new[old] = value
-        if node.name not in found:
+        if node.name not in shuffles:
             return keep(b, node, inputs)
-        x, axis, groups = found[node.name]
+        x, axis, groups = shuffles[node.name]
         return b.op("shuffle", new[x], name=node.name, axis=axis, groups=groups)
 
     return rewrite(net, rule)

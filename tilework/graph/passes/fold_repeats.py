@@ -30,19 +30,19 @@ def fold_repeats(net: Network) -> Network:
         form = parse(node.attrs["equation"])
         operands, labels, result = list(inputs), list(form.operands), form.result
         for i in range(len(operands)):
-            found = _repeated(b, built, operands[i])
-            if found is None:
+            repeated = _repeated(b, built, operands[i])
+            if repeated is None:
                 continue
-            label, free = labels[i][found.dim], set(ascii_letters) - {*"".join(labels), *result}
+            label, free = labels[i][repeated.dim], set(ascii_letters) - {*"".join(labels), *result}
             others = [text for j, text in enumerate(labels) if j != i and label in text]
             if not others or any(text.count(label) > 1 for text in labels):
                 continue  # nothing is read as often; or by a diagonal
             times = min(free)
             for j, operand in enumerate(operands):
                 if j == i:
-                    operands[j] = b.op("reshape", found.source, shape=found.shape)
+                    operands[j] = b.op("reshape", repeated.source, shape=repeated.shape)
                 elif label in labels[j]:
-                    shape = _split(b.shape(operand), labels[j].index(label), found)
+                    shape = _split(b.shape(operand), labels[j].index(label), repeated)
                     operands[j] = b.op("reshape", operand, shape=shape)
                     labels[j] = labels[j].replace(label, label + times)
             result = result.replace(label, label + times)
@@ -88,5 +88,5 @@ def _merged(shape: Shape, d: int) -> Shape:
     return (*shape[: d - 1], shape[d - 1] * shape[d], *shape[d + 1 :])
 
 
-def _split(shape: Sequence[object], d: int, found: _Repeated) -> tuple[object, ...]:
-    return (*shape[:d], found.shape[found.dim], found.times, *shape[d + 1 :])
+def _split(shape: Sequence[object], d: int, repeated: _Repeated) -> tuple[object, ...]:
+    return (*shape[:d], repeated.shape[repeated.dim], repeated.times, *shape[d + 1 :])

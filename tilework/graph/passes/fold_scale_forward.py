@@ -26,11 +26,11 @@ def fold_scale_forward(net: Network) -> Network:
     dropped: set[str] = set()
     for node in net.nodes:
         s = constant_operand(net, node, "multiply")
-        found = None if s is None else _takers(net, node, s)
-        if s is None or found is None:
+        takers = None if s is None else _takers(net, node, s)
+        if s is None or takers is None:
             continue
         dropped.add(node.name)
-        for name in found:
+        for name in takers:
             table = divide if net.producer[name].op == "add" else weights
             table[name] = table.get(name, 1.0) * s
     if not dropped:
@@ -52,7 +52,7 @@ def fold_scale_forward(net: Network) -> Network:
 
 def _takers(net: Network, scale: Node, s: np.ndarray) -> list[str] | None:
     """Additions and convolutions that must change for ``scale`` to go; None if it must stay."""
-    found: list[str] = []
+    takers: list[str] = []
     stack = [scale.name]
     while stack:
         value = stack.pop()
@@ -60,14 +60,14 @@ def _takers(net: Network, scale: Node, s: np.ndarray) -> list[str] | None:
             return None
         for reader in net.consumers.get(value, ()):
             if has_constant_weight(net, reader) and reader.inputs[0] == value:
-                found.append(reader.name)
+                takers.append(reader.name)
                 continue
             if constant_operand(net, reader, "add") is not None and _divisible(net, reader, s):
-                found.append(reader.name)
+                takers.append(reader.name)
             elif reader.op != "relu" or s.min() <= 0:
                 return None
             stack.append(reader.name)
-    return found
+    return takers
 
 
 def _divisible(net: Network, add: Node, s: np.ndarray) -> bool:

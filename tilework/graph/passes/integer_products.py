@@ -47,13 +47,13 @@ def integer_products(net: Network) -> Network:
     """
     if not any(n.op == "dequantize" for n in net.nodes):
         return net
-    found = {m.last.name: m for m in (_match(net, n) for n in net.nodes) if m is not None}
-    if not found:
+    matches = {m.last.name: m for m in (_match(net, n) for n in net.nodes) if m is not None}
+    if not matches:
         return net
     new: dict[str, str] = {}  # old values, which nodes that are skipped read
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        match = found.get(node.name)
+        match = matches.get(node.name)
         y = keep(b, node, inputs) if match is None else _Integers(b, match, new).built()
         new[node.name] = y
         return y
@@ -149,20 +149,20 @@ def _tail(net: Network, node: Node, scales: NDArray[np.float32], shape: Shape) -
     tail, at = _Tail(node), node
     while alone(net, at.name):
         (reader,) = net.consumers[at.name]
-        limited = np.isfinite([tail.low, tail.high]).any()
+        bounded = np.isfinite([tail.low, tail.high]).any()
         if reader.op == "quantize" and reader.inputs[0] == at.name:
             tail.y, tail.last = parameters(net, reader), reader
             return tail if tail.y is not None else _Tail(node)
         if reader.op == "reshape":
             tail.views = (*tail.views, reader)
-        elif reader.op == "add" and not limited:
+        elif reader.op == "add" and not bounded:
             bias = _bias(net, node, reader, at.name, scales, shape)
             if bias is None:
                 break
             tail.bias = bias if tail.bias is None else tail.bias + bias
-        elif reader.op == "relu" and not limited:
+        elif reader.op == "relu" and not bounded:
             tail.low = 0.0
-        elif reader.op == "clip" and not limited:
+        elif reader.op == "clip" and not bounded:
             tail.low, tail.high = float(reader.attrs["low"]), float(reader.attrs["high"])
         else:
             break

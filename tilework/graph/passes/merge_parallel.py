@@ -59,7 +59,7 @@ def merge_parallel(net: Network) -> Network:
 
 def _groups(net: Network) -> list[list[_Branch]]:
     """Branches that can be merged, in execution order of their first."""
-    found: dict[Hashable, list[_Branch]] = {}
+    groups: dict[Hashable, list[_Branch]] = {}
     for node in net.nodes:
         weight = net.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
         plain = node.attrs.get("groups", 1) == 1 and node.attrs.get("layout", "NHWC") == "NHWC"
@@ -72,8 +72,8 @@ def _groups(net: Network) -> list[list[_Branch]]:
         branch = _branch(net, node)
         kinds = tuple((n.op, tuple(sorted(n.attrs.items()))) for n in branch.nodes)
         taps = weight.shape[:-1] if node.op != "dense" else weight.shape[1:]
-        found.setdefault((node.inputs[0], taps, kinds), []).append(branch)
-    return list(found.values())
+        groups.setdefault((node.inputs[0], taps, kinds), []).append(branch)
+    return list(groups.values())
 
 
 def _pays(net: Network, branches: Sequence[_Branch]) -> bool:

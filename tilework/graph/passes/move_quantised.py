@@ -42,17 +42,17 @@ def move_quantised(net: Network) -> Network:
 
 
 def _quantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
-    found = parameters(b, Node(node.op, inputs, node.name))
-    if found is None:
+    wanted = parameters(b, Node(node.op, inputs, node.name))
+    if wanted is None:
         return keep(b, node, inputs)
     x = inputs[0]
     view = built.node(b, x, "reshape")
     if view is not None:
         x = view.inputs[0]
-    y = _inner(b, built, x, found)
+    y = _inner(b, built, x, wanted)
     if y is None:
-        y = b.op("quantize", x, *found.unsigned.constants(b), name=node.name)
-        if found.dtype == "int8":
+        y = b.op("quantize", x, *wanted.unsigned.constants(b), name=node.name)
+        if wanted.dtype == "int8":
             y = b.op("flip_sign", y, name=f"{node.name}_signed")
     return y if view is None else b.op("reshape", y, name=node.name, shape=view.attrs["shape"])
 
@@ -62,33 +62,33 @@ def _inner(b: Builder, built: Built, x: str, wanted: Parameters) -> str | None:
     before = built.node(b, x, "dequantize")
     if before is None:
         return None
-    found = parameters(b, before)
-    if found == wanted:
+    own = parameters(b, before)
+    if own == wanted:
         return before.inputs[0]
-    if found is not None and found == wanted.unsigned:
+    if own is not None and own == wanted.unsigned:
         return b.op("flip_sign", before.inputs[0])
     return None
 
 
 def _dequantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
-    found = parameters(b, Node(node.op, inputs, node.name))
+    own = parameters(b, Node(node.op, inputs, node.name))
     flipped = built.node(b, inputs[0], "flip_sign")
-    if found is None or flipped is None or found.dtype != "int8":
+    if own is None or flipped is None or own.dtype != "int8":
         view = built.node(b, inputs[0], "reshape")
         inner = None if view is None else built.node(b, view.inputs[0], "flip_sign")
-        if found is None or view is None or inner is None or found.dtype != "int8":
+        if own is None or view is None or inner is None or own.dtype != "int8":
             return keep(b, node, inputs)
         x = b.op("reshape", inner.inputs[0], shape=view.attrs["shape"])
     else:
         x = flipped.inputs[0]
-    return b.op("dequantize", x, *found.unsigned.constants(b), name=node.name)
+    return b.op("dequantize", x, *own.unsigned.constants(b), name=node.name)
 
 
 def _moved(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
     before = [built.node(b, v, "dequantize") for v in inputs]
     sources = [n for n in before if n is not None and n.inputs[0] not in b.constants]
-    found = {parameters(b, n) for n in sources}
-    own = found.pop() if len(found) == 1 else None
+    all_own = {parameters(b, n) for n in sources}
+    own = all_own.pop() if len(all_own) == 1 else None
     if len(sources) < len(inputs) or own is None:
         return keep(b, node, inputs)
     y = b.op(node.op, *(n.inputs[0] for n in sources), name=f"{node.name}_bytes", **node.attrs)

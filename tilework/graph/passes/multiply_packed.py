@@ -25,19 +25,19 @@ def multiply_packed(net: Network) -> Network:
     ordered: dict[str, str] = {}
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        found = _packed(b, built, node, inputs) if node.op in ("dense", "matmul") else None
-        if found is None:
+        unpack = _packed(b, built, node, inputs) if node.op in ("dense", "matmul") else None
+        if unpack is None:
             return keep(b, node, inputs)
         x = inputs[0]
         if node.attrs.get("transpose_a"):
             x = b.op("transpose", x, perm=(1, 0))
-        bits, (_, blocks, words) = found.attrs["bits"], b.shape(found.inputs[0])
-        after = blocks * words * (WORD_BITS // bits) - found.attrs["size"]
+        bits, (_, blocks, words) = unpack.attrs["bits"], b.shape(unpack.inputs[0])
+        after = blocks * words * (WORD_BITS // bits) - unpack.attrs["size"]
         if after:
             x = b.op("pad", x, before=(0, 0), after=(0, after), value=0.0)
-        if found.attrs.get("data") != "int8":
-            return b.op("packed_dense", x, *found.inputs, name=node.name, bits=bits)
-        q, *others = found.inputs
+        if unpack.attrs.get("data") != "int8":
+            return b.op("packed_dense", x, *unpack.inputs, name=node.name, bits=bits)
+        q, *others = unpack.inputs
         if q not in ordered:
             ordered[q] = b.constant(byte_order(b.constants[q], bits), f"{q}_bytes")
         return _of_bytes(b, node.name, x, (ordered[q], *others), bits)
@@ -60,8 +60,8 @@ def _packed(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> No
     """The packed weights that a product reads along their blocks."""
     value, along = inputs[1], node.op == "dense" or bool(node.attrs.get("transpose_b"))
     while True:
-        found = built.node(b, value, "transpose", "unpack")
-        if found is None or found.op == "unpack":
-            constant = found is not None and all(v in b.constants for v in found.inputs)
-            return found if along and constant else None
-        value, along = found.inputs[0], along != (found.attrs["perm"] == (1, 0))
+        producer = built.node(b, value, "transpose", "unpack")
+        if producer is None or producer.op == "unpack":
+            constant = producer is not None and all(v in b.constants for v in producer.inputs)
+            return producer if along and constant else None
+        value, along = producer.inputs[0], along != (producer.attrs["perm"] == (1, 0))

@@ -11,7 +11,7 @@ from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 _CLOSE = 1e-4  # relative; exporters write constants with few digits
 
 
-class Found(NamedTuple):
+class Formula(NamedTuple):
     """An operator of one value that takes the place of several.
 
     Attributes:
@@ -45,15 +45,15 @@ def recognize(net: Network) -> Network:
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         new.update(zip(node.inputs, inputs, strict=True))
         for pattern in _PATTERNS:
-            found = pattern(view, node)
-            if found is None or found.x not in new or not view.fits(found, node):
+            formula = pattern(view, node)
+            if formula is None or formula.x not in new or not view.fits(formula, node):
                 continue
-            if found.shift is None:
-                return b.op(found.op, new[found.x], name=node.name, **found.attrs)
-            y = b.op(found.op, new[found.x], **found.attrs)
-            if found.gain is not None:
-                y = b.op("multiply", y, new[found.gain])
-            return b.op("add", y, new[found.shift], name=node.name)
+            if formula.shift is None:
+                return b.op(formula.op, new[formula.x], name=node.name, **formula.attrs)
+            y = b.op(formula.op, new[formula.x], **formula.attrs)
+            if formula.gain is not None:
+                y = b.op("multiply", y, new[formula.gain])
+            return b.op("add", y, new[formula.shift], name=node.name)
         return keep(b, node, inputs)
 
     return rewrite(net, rule)
@@ -75,10 +75,10 @@ class _View:
         array = self.net.constants.get(value)
         return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
-    def fits(self, found: Found, node: Node) -> bool:
+    def fits(self, formula: Formula, node: Node) -> bool:
         """Whether the new operator's result has the type of the old one's."""
         types = self.net.types
-        return types[found.x] == types[node.name] and types[found.x].dtype.startswith("float")
+        return types[formula.x] == types[node.name] and types[formula.x].dtype.startswith("float")
 
     def with_number(self, value: str, op: str) -> Iterator[tuple[str, float]]:
         """``x`` and ``c`` if ``value`` is ``x op c``; of an addition also ``c + x``."""
@@ -108,8 +108,8 @@ class _View:
             return [x], c
         values: list[str] = []
         for operand in product.inputs:
-            found, number = self.factors(operand, depth - 1)
-            values += found
+            inner, number = self.factors(operand, depth - 1)
+            values += inner
             c *= number
         return values, c
 
@@ -135,25 +135,25 @@ class _View:
         return node.inputs[0], tuple(sorted(dims))
 
 
-def _normalize(v: _View, node: Node) -> Found | None:
+def _normalize(v: _View, node: Node) -> Formula | None:
     d, root = _quotient(v, node)
     if d is None or root is None:
         return None
     for mean, epsilon in v.with_number(root, "add"):
-        found = v.reduced(mean, "mean")
-        if found is None or v.power(found[0], 2) != d or epsilon < 0:
+        reduced = v.reduced(mean, "mean")
+        if reduced is None or v.power(reduced[0], 2) != d or epsilon < 0:
             continue
-        axes = found[1]
+        axes = reduced[1]
         difference = v.node(d, "subtract")
         if difference is not None:
             x, center = difference.inputs
             if v.reduced(center, "mean") == (x, axes):
-                return Found("normalize", x, {"axes": axes, "epsilon": epsilon, "center": True})
-        return Found("normalize", d, {"axes": axes, "epsilon": epsilon, "center": False})
+                return Formula("normalize", x, {"axes": axes, "epsilon": epsilon, "center": True})
+        return Formula("normalize", d, {"axes": axes, "epsilon": epsilon, "center": False})
     return None
 
 
-def _moments(v: _View, node: Node) -> Found | None:
+def _moments(v: _View, node: Node) -> Formula | None:
     """Layer norm as a scale and a shift that its mean and variance give (TensorFlow's form)."""
     if node.op != "add":
         return None
@@ -166,13 +166,13 @@ def _moments(v: _View, node: Node) -> Found | None:
             mean = next((m for m in taken.inputs if v.reduced(m, "mean") is not None), None)
             if mean is None or sorted(taken.inputs) != sorted((mean, scale)):
                 continue
-            found = _deviation(v, scale, x, mean)
-            if found is not None:
-                return found._replace(shift=shift.inputs[0])
+            formula = _deviation(v, scale, x, mean)
+            if formula is not None:
+                return formula._replace(shift=shift.inputs[0])
     return None
 
 
-def _deviation(v: _View, scale: str, x: str, mean: str) -> Found | None:
+def _deviation(v: _View, scale: str, x: str, mean: str) -> Formula | None:
     """``normalize`` of ``x``, if ``scale`` is what it multiplies the differences by."""
     candidates: list[tuple[str, str | None]] = [(scale, None)]
     gained = v.node(scale, "multiply")
@@ -189,7 +189,7 @@ def _deviation(v: _View, scale: str, x: str, mean: str) -> Found | None:
                 continue
             if difference.inputs == (x, mean) and v.reduced(mean, "mean") == (x, squares[1]):
                 attrs = {"axes": squares[1], "epsilon": epsilon, "center": True}
-                return Found("normalize", x, attrs, gain)
+                return Formula("normalize", x, attrs, gain)
     return None
 
 
@@ -201,9 +201,9 @@ def _quotient(v: _View, node: Node) -> tuple[str | None, str | None]:
     if node.op != "multiply":
         return None, None
     for d, inverse in (node.inputs, node.inputs[::-1]):
-        found = _root(v, inverse)
-        if found is not None:
-            return d, found
+        base = _root(v, inverse)
+        if base is not None:
+            return d, base
     return None, None
 
 
@@ -218,7 +218,7 @@ def _root(v: _View, value: str) -> str | None:
     return root.inputs[0] if root is not None else None
 
 
-def _softmax(v: _View, node: Node) -> Found | None:
+def _softmax(v: _View, node: Node) -> Formula | None:
     if node.op != "divide":
         return None
     power = v.node(node.inputs[0], "exp")
@@ -228,10 +228,10 @@ def _softmax(v: _View, node: Node) -> Found | None:
     shifted = v.node(power.inputs[0], "subtract")
     if shifted is None or v.reduced(shifted.inputs[1], "max") != (shifted.inputs[0], total[1]):
         return None
-    return Found("softmax", shifted.inputs[0], {"axis": total[1][0]})
+    return Formula("softmax", shifted.inputs[0], {"axis": total[1][0]})
 
 
-def _gelu(v: _View, node: Node) -> Found | None:
+def _gelu(v: _View, node: Node) -> Formula | None:
     if node.op not in ("multiply", "divide"):
         return None
     values, c = v.factors(node.name)
@@ -244,10 +244,10 @@ def _gelu(v: _View, node: Node) -> Found | None:
                 continue
             argument, scale = v.scaled(curve.inputs[0])
             if curve.op == "erf" and argument == x and _near(scale, math.sqrt(0.5)):
-                return Found("gelu", x, {"approximate": "none"})
+                return Formula("gelu", x, {"approximate": "none"})
             cubic = curve.op == "tanh" and _near(scale, math.sqrt(2 / math.pi))
             if cubic and _cubic(v, argument, x):
-                return Found("gelu", x, {"approximate": "tanh"})
+                return Formula("gelu", x, {"approximate": "tanh"})
     return None
 
 
@@ -263,7 +263,7 @@ def _cubic(v: _View, value: str, x: str) -> bool:
     return False
 
 
-def _swish(v: _View, node: Node) -> Found | None:
+def _swish(v: _View, node: Node) -> Formula | None:
     if node.op not in ("multiply", "divide"):
         return None
     values, c = v.factors(node.name, 2)
@@ -274,15 +274,15 @@ def _swish(v: _View, node: Node) -> Found | None:
         if gate is None:
             continue
         if gate.op == "sigmoid" and gate.inputs[0] == x and c == 1.0:
-            return Found("silu", x, {})
+            return Formula("silu", x, {})
         if gate.op == "hard_sigmoid" and gate.inputs[0] == x and c == 1.0:
             a, b = gate.attrs.get("alpha", 0.2), gate.attrs.get("beta", 0.5)
             if _near(a, 1 / 6) and _near(b, 0.5):
-                return Found("hard_swish", x, {})
+                return Formula("hard_swish", x, {})
         if gate.op == "clip" and _near(c, 1 / 6):
             ends = (gate.attrs["low"], gate.attrs["high"])
             if ends == (0.0, 6.0) and (x, 3.0) in v.with_number(gate.inputs[0], "add"):
-                return Found("hard_swish", x, {})
+                return Formula("hard_swish", x, {})
     return None
 
 
@@ -290,5 +290,5 @@ def _near(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=_CLOSE)
 
 
-_Pattern = Callable[[_View, Node], Found | None]
+_Pattern = Callable[[_View, Node], Formula | None]
 _PATTERNS: tuple[_Pattern, ...] = (_normalize, _moments, _softmax, _gelu, _swish)

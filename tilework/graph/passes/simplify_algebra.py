@@ -32,9 +32,9 @@ def simplify_algebra(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         for simplify in _RULES.get(node.op, ()):
-            found = simplify(b, built, node, inputs)
-            if found is not None:
-                return found
+            simpler = simplify(b, built, node, inputs)
+            if simpler is not None:
+                return simpler
         return keep(b, node, inputs)
 
     return rewrite(net, rule)

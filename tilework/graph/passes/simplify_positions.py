@@ -27,8 +27,8 @@ def simplify_positions(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         simplify = _RULES.get(node.op)
-        found = simplify(b, built, node, inputs) if simplify is not None else None
-        return keep(b, node, inputs) if found is None else found
+        simpler = simplify(b, built, node, inputs) if simplify is not None else None
+        return keep(b, node, inputs) if simpler is None else simpler
 
     return rewrite(net, rule)
 

@@ -32,11 +32,11 @@ class Drawn(Parameters):
         """See `Parameters`; matrices and larger are drawn in single precision, which is faster."""
         if len(shape) == 1:
             return self._rng.normal(mean, spread, shape).astype(np.float32)
-        found = self._rng.standard_normal(tuple(shape), dtype=np.float32)
-        found *= np.float32(spread)
+        drawn = self._rng.standard_normal(tuple(shape), dtype=np.float32)
+        drawn *= np.float32(spread)
         if mean:
-            found += np.float32(mean)
-        return found
+            drawn += np.float32(mean)
+        return drawn
 
     @override
     def uniform(self, shape: Sequence[int], low: float, high: float) -> np.ndarray:

@@ -100,11 +100,11 @@ def _object(
 
     if helpers is None or key in _OBJECTS:
         return make()
-    found = _UNDER_WAY.get(key)
-    if found is None:
-        found = _UNDER_WAY[key] = Deferred(make)
-        helpers.start(found)
-    return found
+    deferred = _UNDER_WAY.get(key)
+    if deferred is None:
+        deferred = _UNDER_WAY[key] = Deferred(make)
+        helpers.start(deferred)
+    return deferred
 
 
 class CpuBuilder(Builder):

@@ -131,8 +131,8 @@ def hardware_features() -> frozenset[str]:
 
 def features_of_hwcaps(hwcap: int, hwcap2: int) -> frozenset[str]:
     """Features by the two words in which Linux tells those of AArch64 (``asm/hwcap.h``)."""
-    found = {name for name, bit in _HWCAP.items() if hwcap >> bit & 1}
-    return frozenset(found | {name for name, bit in _HWCAP2.items() if hwcap2 >> bit & 1})
+    first = {name for name, bit in _HWCAP.items() if hwcap >> bit & 1}
+    return frozenset(first | {name for name, bit in _HWCAP2.items() if hwcap2 >> bit & 1})
 
 
 def llvm_knows(feature: str, native: bool) -> bool:

@@ -41,10 +41,10 @@ class CpuDraft(Draft):
 
     @override
     def machine(self, target: Target) -> dict[str, float]:
-        found = self._machine(target)
-        numbers = {name: float(getattr(found, name)) for name in DESCRIBING}
-        peak = 2.0 * found.fma_ports * found.lanes * found.clock_hz * found.cores
-        return {**numbers, "threads": float(found.cores), "flops_per_s": peak}
+        machine = self._machine(target)
+        numbers = {name: float(getattr(machine, name)) for name in DESCRIBING}
+        peak = 2.0 * machine.fma_ports * machine.lanes * machine.clock_hz * machine.cores
+        return {**numbers, "threads": float(machine.cores), "flops_per_s": peak}
 
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
         """Feature matrix (P, S, F): one row per candidate and block."""

@@ -54,7 +54,7 @@ class CpuHardware(Hardware):
                 forget_choices()
             except OSError as error:
                 path = f"cannot be written: {path} ({error}); typical numbers are used"
-        machine, found = Machine.of(target), measured(target)
+        machine, parameters = Machine.of(target), measured(target)
         return {
             "clock": f"{machine.clock_hz * 1e-9:.2f} GHz",
             "per cycle": f"{machine.fma_ports:.2f} vector multiply-adds, {machine.load_ports:.2f} "
@@ -63,7 +63,7 @@ class CpuHardware(Hardware):
             "bytes per cycle": f"L2 {machine.l2_rate:.0f}, L3 {machine.l3_rate:.0f}, memory "
             f"{machine.memory_rate:.1f}, each of {machine.cores} threads",
             "starting threads": f"{machine.fork_cycles:.0f} cycles",
-            "measured": found.measured_at if found else "never",
+            "measured": parameters.measured_at if parameters else "never",
             "kept in": path,
         }
 
@@ -78,19 +78,19 @@ class CpuHardware(Hardware):
         ``fma_peak_gflops`` is in GFLOP/s, ``read_gb_per_s`` by level of memory.
         """
         threads = target.num_cores
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "threads": threads,
             "fma_peak_gflops": fma_peak_gflops(target, threads=threads),
             "read_gb_per_s": asdict(read_bandwidth(target, threads)),
         }
         if threads > 1:
-            found["core_to_core_ns"] = core_to_core_ns()
-        return found
+            figures["core_to_core_ns"] = core_to_core_ns()
+        return figures
 
     def helpers_during(self, work: Callable[[], object]) -> str:
         """See `tilework.kinds.cpu.team.Counts`."""
-        found = counts_during(work)
-        return str(found) if found.shared else ""
+        counts = counts_during(work)
+        return str(counts) if counts.shared else ""
 
     @override
     def in_one_line(self, figures: Mapping[str, Any]) -> str:

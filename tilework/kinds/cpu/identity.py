@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import os
 import platform
@@ -24,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tilework.kinds.cpu.parameters import default_path
+from tilework.kinds.cpu.parameters import default_path, read_entries, write_entries
 from tilework.kinds.cpu.target import cache_sizes
 from tilework.measure.host_speed import host_calibration_s
 from tilework.target.host import processor_name
@@ -67,19 +66,19 @@ def facts() -> tuple[tuple[str, str], ...]:
     """What is known without measuring; nothing that load, time or a restart would change."""
     entries = _cpuinfo()
     first = entries[0] if entries else {}
-    found = {name: first[name] for name in _MODEL if name in first}
+    known = {name: first[name] for name in _MODEL if name in first}
     cores = {(e.get("physical id"), e.get("core id")) for e in entries}
     if cores and not any(None in pair for pair in cores):
-        found["cores"] = str(len(cores))
-    found["threads"] = str(os.cpu_count() or 1)
+        known["cores"] = str(len(cores))
+    known["threads"] = str(os.cpu_count() or 1)
     for level, size in zip(("L1", "L2", "L3"), cache_sizes(), strict=True):
-        found[level] = f"{size >> 10} KiB"
+        known[level] = f"{size >> 10} KiB"
     memory = _memory_gib()
     if memory:
-        found["memory"] = f"{memory} GiB"
+        known["memory"] = f"{memory} GiB"
     with contextlib.suppress(OSError, ValueError):
-        found["clock"] = f"{int(_MAX_CLOCK.read_text()) // 1000} MHz"
-    return tuple(found.items())
+        known["clock"] = f"{int(_MAX_CLOCK.read_text()) // 1000} MHz"
+    return tuple(known.items())
 
 
 def _cpuinfo() -> list[dict[str, str]]:
@@ -91,9 +90,9 @@ def _cpuinfo() -> list[dict[str, str]]:
     entries = []
     for block in text.split("\n\n"):
         pairs = (line.partition(":") for line in block.splitlines())
-        found = {name.strip(): value.strip() for name, colon, value in pairs if colon}
-        if "processor" in found:
-            entries.append(found)
+        entry = {name.strip(): value.strip() for name, colon, value in pairs if colon}
+        if "processor" in entry:
+            entries.append(entry)
     return entries
 
 
@@ -135,13 +134,13 @@ def calibration_at_rest(
     mine = kept.get(token)
     if mine is not None and not again and read() > mine / SAME_SPEED:
         return mine
-    found = _at_rest(read)
-    same = {t: s for t, s in kept.items() if 1 / SAME_SPEED < s / found < SAME_SPEED}
+    seconds = _at_rest(read)
+    same = {t: s for t, s in kept.items() if 1 / SAME_SPEED < s / seconds < SAME_SPEED}
     if same:
-        found = same.get(token) or min(same.values(), key=lambda s: abs(math.log(s / found)))
+        seconds = same.get(token) or min(same.values(), key=lambda s: abs(math.log(s / seconds)))
     with contextlib.suppress(OSError):  # then it is measured again next time
-        _keep(where, device, token, found)
-    return found
+        _keep(where, device, token, seconds)
+    return seconds
 
 
 def _at_rest(read: Callable[[], float]) -> float:
@@ -155,18 +154,9 @@ def _at_rest(read: Callable[[], float]) -> float:
 
 def _read(path: Path) -> dict[str, dict[str, float]]:
     """Seconds by device and host; what cannot be read is not there."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        return {}
-    devices = document.get("calibrations")
-    if not isinstance(devices, dict):
-        return {}
     return {
         device: {host: float(s) for host, s in hosts.items() if _is_time(s)}
-        for device, hosts in devices.items()
+        for device, hosts in read_entries(path, FORMAT, "calibrations").items()
         if isinstance(hosts, dict)
     }
 
@@ -184,7 +174,4 @@ def _keep(path: Path, device: str, host: str, seconds: float) -> None:
     hosts[host] = seconds
     for oldest in list(hosts)[:-HOSTS_KEPT]:
         del hosts[oldest]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps({"format": FORMAT, "calibrations": devices}, indent=1))
-    partial.replace(path)
+    write_entries(path, FORMAT, "calibrations", devices)

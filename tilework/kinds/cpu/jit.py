@@ -50,7 +50,7 @@ class LinkedObjects:
             library.add_object_img(code)
         for symbol, address in (imports or {}).items():
             library.import_symbol(symbol, address)
-        self._found: list[Any] = [library.link(self._jit, _NAME)]
+        self._trackers: list[Any] = [library.link(self._jit, _NAME)]
 
     def address(self, symbol: str) -> int:
         """Address of a function.
@@ -59,11 +59,11 @@ class LinkedObjects:
             ModuleError: the code has no such function.
         """
         try:
-            found = self._jit.lookup(_NAME, symbol)
+            tracker = self._jit.lookup(_NAME, symbol)
         except RuntimeError:
             raise ModuleError(f"the object code has no function {symbol}") from None
-        self._found.append(found)  # the code goes with the first of these that does
-        return int(found[symbol])
+        self._trackers.append(tracker)  # the code goes with the first of these that does
+        return int(tracker[symbol])
 
 
 _NAME = "objects"

@@ -89,23 +89,36 @@ def measured(target: CpuTarget, path: Path | None = None) -> Parameters | None:
 @lru_cache(maxsize=8)
 def _entries(path: str) -> dict[str, Parameters]:
     """The entries of a file, read once per process: predictions do not change during a run."""
-    found = {}
-    for key, values in _read(Path(path)).items():
+    entries = {}
+    for key, values in read_entries(Path(path), FORMAT, "machines").items():
         entry = _parse(values)
         if entry is not None:
-            found[key] = entry
-    return found
+            entries[key] = entry
+    return entries
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_entries(path: Path, form: str, name: str) -> dict[str, Any]:
+    """What a file of this folder holds under a name; what cannot be read is not there."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") != form:
         return {}
-    machines = document.get("machines")
-    return machines if isinstance(machines, dict) else {}
+    entries = document.get(name)
+    return entries if isinstance(entries, dict) else {}
+
+
+def write_entries(path: Path, form: str, name: str, entries: dict[str, Any]) -> None:
+    """Write what `read_entries` reads, in one step: others see all of it or nothing.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps({"format": form, name: entries}, indent=1), encoding="utf-8")
+    partial.replace(path)
 
 
 def _parse(values: Any) -> Parameters | None:
@@ -140,12 +153,8 @@ def save(target: CpuTarget, entry: Parameters, path: Path | None = None) -> Path
         OSError: the file cannot be written.
     """
     where = path or default_path()
-    machines = _read(where)
+    machines = read_entries(where, FORMAT, "machines")
     machines[machine_key(target)] = asdict(entry)
-    where.parent.mkdir(parents=True, exist_ok=True)
-    partial = where.with_name(f".{where.name}.{os.getpid()}")
-    document = {"format": FORMAT, "machines": machines}
-    partial.write_text(json.dumps(document, indent=1), encoding="utf-8")
-    partial.replace(where)
+    write_entries(where, FORMAT, "machines", machines)
     _entries.cache_clear()
     return where

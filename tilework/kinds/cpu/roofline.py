@@ -29,15 +29,15 @@ class _Measured(Reading):
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, CpuTarget, int], float] = {}
+        self._rates: dict[tuple[str, CpuTarget, int], float] = {}
 
     @override
     def of(self, nbytes: float, target: CpuTarget, threads: int = 1) -> float:
         asked = level_of(nbytes, target, threads), target, threads
         with _measuring:
-            if asked not in self._found:
-                self._found[asked] = read_level(*asked)
-            return self._found[asked]
+            if asked not in self._rates:
+                self._rates[asked] = read_level(*asked)
+            return self._rates[asked]
 
 
 @dataclass(frozen=True)

@@ -242,8 +242,8 @@ def _promised(mcpu: str, arch: str, text: str) -> frozenset[str]:
     Raises:
         TargetError: the name is not known.
     """
-    found = cpus.promised(mcpu, arch)
-    if found is None:
+    features = cpus.promised(mcpu, arch)
+    if features is None:
         other = next((a for a in cpus.known_architectures() if cpus.promised(mcpu, a)), None)
         if other is not None:
             raise TargetError(
@@ -255,7 +255,7 @@ def _promised(mcpu: str, arch: str, text: str) -> frozenset[str]:
         raise TargetError(
             f"target '{text}': unknown CPU '{mcpu}'; did you mean {', '.join(near)}?"
         )
-    return found
+    return features
 
 
 def _apply_mattr(features: frozenset[str], mattr: str) -> frozenset[str]:

@@ -55,9 +55,9 @@ class Counts(NamedTuple):
 
 def counts() -> Counts:
     """What happened in this process, or forked child, since its first parallel region."""
-    found = (ctypes.c_int64 * len(COUNTERS))()
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(load_team()[COUNTS])(ctypes.addressof(found))
-    return Counts(*found)
+    numbers = (ctypes.c_int64 * len(COUNTERS))()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(load_team()[COUNTS])(ctypes.addressof(numbers))
+    return Counts(*numbers)
 
 
 def counts_during(work: Callable[[], object]) -> Counts:
@@ -115,11 +115,11 @@ def team_to_load() -> Team | None:
 @lru_cache(maxsize=1)
 def _load_team() -> dict[str, int]:
     code = LinkedObjects(_made.pop().result() if _made else Team().make())
-    found = {symbol: code.address(symbol) for symbol in SYMBOLS}
-    for symbol, address in found.items():
+    addresses = {symbol: code.address(symbol) for symbol in SYMBOLS}
+    for symbol, address in addresses.items():
         llvm().add_symbol(symbol, address)
     _kept.append(code)
-    return found
+    return addresses
 
 
 _kept: list[LinkedObjects] = []

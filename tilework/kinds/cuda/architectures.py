@@ -115,18 +115,18 @@ def resident_blocks(
     """
     registers, threads, shared = _whole(registers), _whole(threads), _whole(shared)
     warps = np.maximum(-(-threads // WARP), 1)
-    found = np.minimum(limits.blocks_per_sm, limits.warps_per_sm // warps)
+    most = np.minimum(limits.blocks_per_sm, limits.warps_per_sm // warps)
     in_warp = round_up(np.maximum(registers, 1) * WARP, _REGISTER_UNIT)
     held = limits.registers_per_sm // _SUBPARTITIONS // in_warp * _SUBPARTITIONS
-    found = np.minimum(found, held // warps)
+    most = np.minimum(most, held // warps)
     in_block = round_up(shared + limits.reserved_shared, _shared_unit(limits))
-    found = np.minimum(found, limits.shared_per_sm // np.maximum(in_block, 1))
+    most = np.minimum(most, limits.shared_per_sm // np.maximum(in_block, 1))
     fits = (
         (registers <= limits.registers_per_thread)
         & (threads <= limits.max_threads)
         & (shared <= limits.shared_per_block)
     )
-    return np.asarray(np.where(fits, found, 0), np.int64)
+    return np.asarray(np.where(fits, most, 0), np.int64)
 
 
 def most_registers(limits: ArchLimits, threads: ArrayLike, blocks: ArrayLike) -> NDArray[np.int64]:
@@ -138,8 +138,8 @@ def most_registers(limits: ArchLimits, threads: ArrayLike, blocks: ArrayLike) ->
     warps = -(-_whole(threads) // WARP) * np.maximum(_whole(blocks), 1)
     in_part = np.maximum(-(-warps // _SUBPARTITIONS), 1)
     in_warp = limits.registers_per_sm // _SUBPARTITIONS // in_part
-    found = in_warp // _REGISTER_UNIT * _REGISTER_UNIT // WARP
-    return np.asarray(np.minimum(found, limits.registers_per_thread), np.int64)
+    registers = in_warp // _REGISTER_UNIT * _REGISTER_UNIT // WARP
+    return np.asarray(np.minimum(registers, limits.registers_per_thread), np.int64)
 
 
 def occupancy(limits: ArchLimits, blocks: ArrayLike, threads: ArrayLike) -> NDArray[np.float64]:

@@ -39,37 +39,37 @@ def canonical(nest: BlockNest) -> dict[str, Ints]:
         span = spans(nest)
         for i, operand in enumerate(operands(nest.block)):
             if operand.stageable:
-                found = box(nest, i, operand, span)
+                region = box(nest, i, operand, span)
                 direct = nest.values[f"stage{i}"] == DIRECT
-                pad = np.where(direct, 0, _padding(nest, i, operand, found))
-                out[f"stage{i}"] = _mode(nest, i, operand, found, pad)
+                pad = np.where(direct, 0, _padding(nest, i, operand, region))
+                out[f"stage{i}"] = _mode(nest, i, operand, region, pad)
                 out[f"pad{i}"] = pad
-                out[f"width{i}"] = np.where(direct, 1, found.width)
+                out[f"width{i}"] = np.where(direct, 1, region.width)
             else:
                 out[f"pad{i}"] = np.zeros(nest.count, np.int64)
                 out[f"width{i}"] = np.ones(nest.count, np.int64)
     return out
 
 
-def _mode(nest: BlockNest, number: int, operand: Operand, found: Box, pad: Ints) -> Ints:
+def _mode(nest: BlockNest, number: int, operand: Operand, region: Box, pad: Ints) -> Ints:
     """How an operand is staged: as it lies in memory, where another order changes nothing."""
-    plain = in_order(found.extents, operand.order(ROW_ORDER), pad)
-    turned = in_order(found.extents, operand.order(REDUCE_FIRST), pad)
+    plain = in_order(region.extents, operand.order(ROW_ORDER), pad)
+    turned = in_order(region.extents, operand.order(REDUCE_FIRST), pad)
     same = np.ones(nest.count, bool)
-    for extent, a, b in zip(found.extents, plain, turned, strict=True):
+    for extent, a, b in zip(region.extents, plain, turned, strict=True):
         same &= (extent == 1) | (a == b)
     mode = nest.values[f"stage{number}"]
     return np.where((mode == REDUCE_FIRST) & same, ROW_ORDER, mode)
 
 
-def _padding(nest: BlockNest, number: int, operand: Operand, found: Box) -> Ints:
+def _padding(nest: BlockNest, number: int, operand: Operand, region: Box) -> Ints:
     """Padding, where there is a row for it to lie behind."""
     mode = nest.values[f"stage{number}"]
     rows = np.zeros(nest.count, bool)
     for kind in (1, 2):
         others = np.zeros(nest.count, bool)
         for d in operand.order(kind)[:-1]:
-            others |= found.extents[d] > 1
+            others |= region.extents[d] > 1
         rows |= (mode == kind) & others
     return np.where(rows, nest.values[f"pad{number}"], 0)
 

@@ -60,9 +60,9 @@ def decisions(block: Block, target: Any) -> list[Open]:
 @lru_cache(maxsize=1024)
 def thread_counts(block: Block) -> Rows:
     """The numbers of threads that tiles of a block may have, whatever their other extents."""
-    found = _tiled(block) if form_of(block) == "tiled" else _ragged(block)
+    choices = _tiled(block) if form_of(block) == "tiled" else _ragged(block)
     out = np.ones(1, np.int32)
-    for choice in found:
+    for choice in choices:
         if choice.axis is not None and choice.axis.kind == "spatial":
             out = np.unique(np.multiply.outer(out, np.unique(choice.choices[:, -2])))
     return out

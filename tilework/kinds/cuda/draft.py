@@ -58,10 +58,10 @@ def terms(
         registers: of a thread of each kernel (P x S), where they are known from its cubin.
         spills: registers of a thread that did not fit (P x S), where they are known.
     """
-    found = costs(sketch, rows, registers, spills)
+    by_row = costs(sketch, rows, registers, spills)
     parts: dict[str, Floats] = {}
     for name in TERMS:
-        pieces = [np.stack([c.kernel.parts[name] for c in some], axis=1) for some in found]
+        pieces = [np.stack([c.kernel.parts[name] for c in some], axis=1) for some in by_row]
         parts[name] = np.concatenate(pieces)
     return Terms(parts)
 
@@ -107,13 +107,13 @@ class CudaDraft(Draft):
         self, sketch: Sketch, rows: Rows, registers: Floats | None = None
     ) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's kernels."""
-        found = costs(sketch, rows, registers)
-        return np.concatenate([np.sum([c.seconds for c in some], axis=0) for some in found])
+        each = costs(sketch, rows, registers)
+        return np.concatenate([np.sum([c.seconds for c in some], axis=0) for some in each])
 
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """See `tilework.model.draft.Draft`: of each kernel."""
-        found = costs(sketch, rows)
-        return np.concatenate([np.stack([c.seconds for c in some], axis=1) for some in found])
+        each = costs(sketch, rows)
+        return np.concatenate([np.stack([c.seconds for c in some], axis=1) for some in each])
 
 
 DRAFT = CudaDraft()

@@ -48,14 +48,14 @@ class CudaExecutor(Executor):
             except TargetError as e:
                 raise ModuleError(f"{what} cannot run here: {e}") from e
             return
-        found = look()
-        if not found.devices:
+        seen = look()
+        if not seen.devices:
             raise ModuleError(
                 f"{what} was compiled for {target.arch}, and no CUDA device is here: "
-                f"{found.why_none}"
+                f"{seen.why_none}"
             )
-        if all(device.arch != target.arch for device in found.devices):
-            here = ", ".join(f"{device.arch} ({device.name})" for device in found.devices)
+        if all(device.arch != target.arch for device in seen.devices):
+            here = ", ".join(f"{device.arch} ({device.name})" for device in seen.devices)
             raise ModuleError(
                 f"{what} was compiled for {target.arch}; this device is {here}: compile the "
                 "network for 'cuda -arch=native' here"

@@ -50,12 +50,12 @@ def code_of(name: str, text: str, arch: str) -> Code:
 def _compiled(name: str, text: str, arch: str) -> Code:
     compiled = nvrtc.compile_text(text, arch, name)
     cubin = read_cubin(compiled.cubin)
-    found = resources_of(cubin)
-    if set(found) != {name}:
-        raise BuildError(f"{name} for {arch}: the code holds {', '.join(found) or 'nothing'}")
+    resources = resources_of(cubin)
+    if set(resources) != {name}:
+        raise BuildError(f"{name} for {arch}: the code holds {', '.join(resources) or 'nothing'}")
     # a compiler that words its log in another way leaves the stack, which holds little else
-    spilled = compiled.spilled.get(name, found[name].stack_bytes)
-    return Code(name, compiled.cubin, found[name], spilled, opcode_counts_of(cubin)[name])
+    spilled = compiled.spilled.get(name, resources[name].stack_bytes)
+    return Code(name, compiled.cubin, resources[name], spilled, opcode_counts_of(cubin)[name])
 
 
 def blocks_per_sm(launch: Launch, code: Code, limits: ArchLimits) -> int:
@@ -66,13 +66,13 @@ def blocks_per_sm(launch: Launch, code: Code, limits: ArchLimits) -> int:
     """
     taken = code.resources
     shared = taken.shared_bytes + launch.shared
-    found = int(resident_blocks(limits, taken.registers, launch.block, shared))
-    if found == 0:
+    blocks = int(resident_blocks(limits, taken.registers, launch.block, shared))
+    if blocks == 0:
         raise BuildError(
             f"{code.name} does not fit an SM of {limits.name}: {launch.block} threads of "
             f"{taken.registers} registers, {shared} bytes of shared memory"
         )
-    return found
+    return blocks
 
 
 def facts_of(

@@ -66,8 +66,8 @@ def geometry(nest: BlockNest) -> Geometry:
 
 def registers_asked(nest: BlockNest) -> Ints:
     """Registers that a row allows a thread; 0 where it leaves them to the compiler."""
-    found = nest.values.get("registers")
-    return np.zeros(nest.count, np.int64) if found is None else found
+    asked = nest.values.get("registers")
+    return np.zeros(nest.count, np.int64) if asked is None else asked
 
 
 def least_blocks(threads: Ints, registers: Ints) -> Ints:

@@ -28,11 +28,11 @@ class CudaHardware(Hardware):
 
     def describe(self, target: CudaTarget) -> dict[str, str]:
         """The device that is here, the one that is described, and what code is made with."""
-        limits, found = target.limits, look()
+        limits, seen = target.limits, look()
         return {
-            "device": _here(found, target),
+            "device": _here(seen, target),
             "in records": identity_of(target).id,
-            "driver": f"CUDA {found.driver[0]}.{found.driver[1]}" if found.driver[0] else "none",
+            "driver": f"CUDA {seen.driver[0]}.{seen.driver[1]}" if seen.driver[0] else "none",
             "compiler": available() or compiler_name(),
             "emulation": _emulation(),
             "figures": _whose(target),
@@ -85,11 +85,11 @@ class CudaHardware(Hardware):
         return Reach(flops_of(target, precision) * 1e-9, rate * 1e-9, measured=False)
 
 
-def _here(found: Found, target: CudaTarget) -> str:
-    if not found.devices:
-        return f"none here: {found.why_none}"
-    listed = ", ".join(f"{device.name} ({device.arch})" for device in found.devices)
-    fits = any(device.arch == target.arch for device in found.devices)
+def _here(seen: Found, target: CudaTarget) -> str:
+    if not seen.devices:
+        return f"none here: {seen.why_none}"
+    listed = ", ".join(f"{device.name} ({device.arch})" for device in seen.devices)
+    fits = any(device.arch == target.arch for device in seen.devices)
     return listed if fits else f"{listed}: none of {target.arch}"
 
 

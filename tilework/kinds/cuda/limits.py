@@ -63,17 +63,17 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
             ok &= nest.tiles[axis][-1] == fixed
     for axis, step in block.ragged.steps.items():
         ok &= step % np.maximum(nest.tiles[axis][-1], 1) == 0
-    found = geometry(nest)
+    launch = geometry(nest)
     points = math.prod(a.typical for a in block.spatial)
-    ok &= (found.threads <= limits.max_threads) & (found.grid <= _MOST_GRID)
+    ok &= (launch.threads <= limits.max_threads) & (launch.grid <= _MOST_GRID)
     if form_of(block) in ("tiled", "ragged"):
-        ok &= (points < _TINY) | _uses_warps(block, found.threads, limits.max_threads)
+        ok &= (points < _TINY) | _uses_warps(block, launch.threads, limits.max_threads)
     elif points >= _TINY or form_of(block) in ("across", "rows"):
-        ok &= (found.threads >= WARP) & (found.threads % WARP == 0)
-    ok &= found.shared <= limits.shared_per_block
-    ok &= _fits_registers(nest, found, target)
+        ok &= (launch.threads >= WARP) & (launch.threads % WARP == 0)
+    ok &= launch.shared <= limits.shared_per_block
+    ok &= _fits_registers(nest, launch, target)
     if form_of(block) != "transform":
-        ok &= found.expanded <= MOST_EXPANDED
+        ok &= launch.expanded <= MOST_EXPANDED
     return ok & _within_form(nest, target)
 
 
@@ -99,17 +99,17 @@ def _mostly_used(threads: Ints) -> NDArray[np.bool_]:
     return (threads >= WARP) & (threads >= _MOSTLY_USED * WARP * -(-threads // WARP))
 
 
-def _fits_registers(nest: BlockNest, found: Geometry, target: CudaTarget) -> NDArray[np.bool_]:
+def _fits_registers(nest: BlockNest, launch: Geometry, target: CudaTarget) -> NDArray[np.bool_]:
     """Rows whose accumulators and operands fit into the registers that a thread may have."""
-    blocks = least_blocks(found.threads, registers_asked(nest))
-    most = most_registers(target.limits, np.maximum(found.threads, 1), blocks)
-    needed = found.accumulators + found.fragments + _OTHER_REGISTERS
+    blocks = least_blocks(launch.threads, registers_asked(nest))
+    most = most_registers(target.limits, np.maximum(launch.threads, 1), blocks)
+    needed = launch.accumulators + launch.fragments + _OTHER_REGISTERS
     if form_of(nest.block) == "rows":
         return held_registers(nest) + ROW_REGISTERS <= most
     if form_of(nest.block) == "transform":
         return most >= _OTHER_REGISTERS
     if form_of(nest.block) == "tiled":
-        staged = fetched(nest, found.threads, target.limits.async_copy)
+        staged = fetched(nest, launch.threads, target.limits.async_copy)
         return (needed + staged.in_flight <= most) & (staged.elements <= MOST_FETCHED)
     return needed <= most
 

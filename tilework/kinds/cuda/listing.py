@@ -104,10 +104,10 @@ def _occupancy(launch: Launch, code: Code, target: CudaTarget) -> str:
 
 def _bound(sketch: Any, row: Sequence[int]) -> str:
     """Of each kernel the slowest of the analytic model's terms, and its share of the whole."""
-    found = terms(sketch, np.asarray(row, np.int32)[None, :])
-    seconds, slowest = found.kernels()[0], found.bound()[0]
+    costs = terms(sketch, np.asarray(row, np.int32)[None, :])
+    seconds, slowest = costs.kernels()[0], costs.bound()[0]
     return _joined(
-        f"{_WORDS.get(name, name)}, {found.parts[name][0, number] / whole:.0%}"
+        f"{_WORDS.get(name, name)}, {costs.parts[name][0, number] / whole:.0%}"
         for number, (name, whole) in enumerate(zip(slowest, seconds, strict=True))
     )
 

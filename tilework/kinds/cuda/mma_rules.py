@@ -44,10 +44,10 @@ def tensor_cores(facts: AccessAnalysis, state: State, op: Compute) -> list[State
     plain = bool(op.reduce_axes) and not has_limits(op) and not by_constants(op)
     if not plain or op in state.prepared or not state.target.limits.mma:  # type: ignore[attr-defined]
         return []
-    found = _multiplied(facts, state, op)
-    if found is None:
+    multiplied = _multiplied(facts, state, op)
+    if multiplied is None:
         return []
-    prepared, product = found
+    prepared, product = multiplied
     consumer = elementwise_consumer(facts, prepared, op)
     text = f"tensor cores for {op.name}" + (f" with {consumer.name}" if consumer else "")
     whole = prepared.tile(op, MMA, text, consumer=consumer, sums="tile")
@@ -103,10 +103,10 @@ def _in_parts(state: State, op: Compute, product: Product) -> Iterator[State]:
     near = (min(fit, key=lambda d: abs(math.log(d * blocks / (wanted * s)))) for s in (0.5, 1, 2))
     for parts in dict.fromkeys(near):
         new, partial = _split(state, op, axis, parts)
-        found = _multiplied(new.facts, new, partial)
-        if found is not None:
+        multiplied = _multiplied(new.facts, new, partial)
+        if multiplied is not None:
             plans = {partial: StagePlan(Root(), MMA, sums="tile")}
-            yield found[0].step(f"tensor cores for {partial.name}", plans)
+            yield multiplied[0].step(f"tensor cores for {partial.name}", plans)
 
 
 def _whole(axis: Axis, parts: int, product: Product) -> bool:
@@ -125,8 +125,8 @@ def _split(state: State, op: Compute, axis: Axis, parts: int) -> tuple[State, Co
     plans = {o: plan for o, plan in new.plans.items() if o is not partial}
     free = {k: v for k, v in op.attrs.items() if k == "layout_free"}
     kept = make_compute(partial.name, partial.axes, partial.body, free)
-    dag, made = replaced(new.facts.dag, {partial: kept})
+    dag, moved = replaced(new.facts.dag, {partial: kept})
     state = State(
         new.facts, new.target, new.tiling, plans, new.prepared, new.form, new.transforms, new.steps
-    ).moved(AccessAnalysis(dag), made)
+    ).moved(AccessAnalysis(dag), moved)
     return state, kept

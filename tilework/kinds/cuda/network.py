@@ -46,9 +46,9 @@ class LoadedNetwork(Loaded):
         self.image, self.driver = image, driver
         self._target = target
         with errors_name_module(image):
-            found = kernels_of(image)
-            code = driver.load({e: text for k in found.values() for e, text in k.code.items()})
-            self.launchers = {s: Launcher(driver, code, k.launches) for s, k in found.items()}
+            kernels = kernels_of(image)
+            code = driver.load({e: text for k in kernels.values() for e, text in k.code.items()})
+            self.launchers = {s: Launcher(driver, code, k.launches) for s, k in kernels.items()}
             self.stream = Stream(driver)
             self.constants = Memory(driver, image.constants.nbytes)
             driver.memory.write(self.constants.address, image.constants, self.stream.number)

@@ -52,11 +52,11 @@ class Trees:
 
     def __call__(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
         """Predictions for P x F inputs."""
-        found = [
+        leaves = [
             self._few(inputs[first : first + _TOGETHER])
             for first in range(0, len(inputs), _TOGETHER)
         ]
-        return np.concatenate(found) if found else np.zeros(0)
+        return np.concatenate(leaves) if leaves else np.zeros(0)
 
     def _few(self, inputs: NDArray[np.float32]) -> NDArray[np.float64]:
         """Predictions for so few rows that what is looked up stays in the processor's caches."""

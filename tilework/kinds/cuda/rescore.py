@@ -41,11 +41,11 @@ def rescore(sketch: Sketch, row: Sequence[int], registers: Sequence[int]) -> Res
     """
     rows = np.array([row], np.int32)
     known = np.array([registers], np.float64)
-    found = terms(sketch, rows, known, np.zeros_like(known))
-    predicted = float(found.total()[0])
+    costs = terms(sketch, rows, known, np.zeros_like(known))
+    predicted = float(costs.total()[0])
     parts = {
         fact(name, number): float(seconds)
-        for name, part in found.parts.items()
+        for name, part in costs.parts.items()
         for number, seconds in enumerate(part[0])
     }
     return Rescored(predicted, parts, float(DRAFT.seconds(sketch, rows)[0]) / predicted)

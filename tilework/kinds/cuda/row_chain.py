@@ -124,8 +124,8 @@ class RowChain:
         readers = [
             s for s in self.stages if any(r.tensor.op is stage for r in reads(self.bodies[s]))
         ]
-        found = {loop for s in readers for loop in self._loops(s)}
-        return found if len(found) <= 1 else {stage}
+        loops = {loop for s in readers for loop in self._loops(s)}
+        return loops if len(loops) <= 1 else {stage}
 
 
 def find(
@@ -147,14 +147,14 @@ def find(
     columns: list[Axis] | None = None
     places: dict[Compute, dict[Axis, Axis | None]] = {}
     places[anchor] = {a: a if a.points > 1 else None for a in anchor.axes}
-    found = [anchor]
+    joined = [anchor]
     if isinstance(body(anchor), Reduce):
         columns = [a for a in anchor.reduce_axes if a.points > 1]
         places[anchor] |= {a: a if a.points > 1 else None for a in anchor.reduce_axes}
     for op in producers:
-        if not joins(op, frozenset(found)):
+        if not joins(op, frozenset(joined)):
             continue
-        at = {_place(places[s], r) for s in found for r in reads(body(s)) if r.tensor.op is op}
+        at = {_place(places[s], r) for s in joined for r in reads(body(s)) if r.tensor.op is op}
         place = at.pop() if len(at) == 1 else None
         if place is None:
             continue
@@ -172,11 +172,11 @@ def find(
             own |= {a: None for a in op.reduce_axes}
             own |= dict(zip(terms, columns, strict=True))
         places[op] = own
-        found.append(op)
-    bodies = {s: body(s) for s in found}
+        joined.append(op)
+    bodies = {s: body(s) for s in joined}
     if not columns:
         return None
-    stages = tuple(reversed(found))
+    stages = tuple(reversed(joined))
     chain = RowChain(stages, bodies, places, tuple(rows), tuple(columns))
     count = len(chain.reductions)
     return chain if count >= 2 or (count == 1 and chain.wide(anchor)) else None
@@ -201,9 +201,9 @@ def chain_of(block: Block) -> RowChain:
     for a in block.attached:
         bodies[a.op] = a.body if a.block is None else a.block.body
     producers = [a.op for a in reversed(block.attached)]
-    found = find(block.op, producers, bodies.__getitem__, lambda op, stages: True)
-    assert found is not None
-    return found
+    chain = find(block.op, producers, bodies.__getitem__, lambda op, stages: True)
+    assert chain is not None
+    return chain
 
 
 def per_thread(nest: BlockNest) -> Ints:

@@ -77,8 +77,8 @@ def row_chain(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     *others, anchor = chain.stages
     plans = {c: StagePlan(At(anchor, 1)) for c in reversed(others)}
     text = f"rows of {', '.join(c.name for c in chain.stages)}"
-    found = [state.step(text, {**plans, anchor: StagePlan(Root(), ROWS)})]
-    return found if _last(chain) and _spread(chain) else Branch(found)
+    states = [state.step(text, {**plans, anchor: StagePlan(Root(), ROWS)})]
+    return states if _last(chain) and _spread(chain) else Branch(states)
 
 
 def _fits(chain: RowChain) -> bool:
@@ -109,14 +109,14 @@ def inline_or_stage(facts: AccessAnalysis, state: State, op: Compute) -> list[St
     """
     if facts.is_output(op) or op.reduce_axes or state.finishes(op):
         return []
-    found = consumers(facts, state, op)
+    readers = consumers(facts, state, op)
     consumer = elementwise_consumer(facts, state, op)
     if consumer is None and finished_reduction(facts, op) is not None:
         return []
-    if sum(len(accesses(state, op, r)) for r in found) > _MOST_READS:
+    if sum(len(accesses(state, op, r)) for r in readers) > _MOST_READS:
         return []
-    new = inline_or_attach(state, op, found)
-    again = facts.is_expensive(op) and consumer is None and _used_again(state, op, found)
+    new = inline_or_attach(state, op, readers)
+    again = facts.is_expensive(op) and consumer is None and _used_again(state, op, readers)
     return [] if again and op not in new.attached else [new]
 
 
@@ -124,8 +124,8 @@ def inline_or_attach(state: State, op: Compute, readers: list[Compute]) -> State
     """The state in which a stage is computed while its tiled reader stages it, or is inlined."""
     reader = readers[0] if len(readers) == 1 else None
     if reader is not None and state.levels(reader) == TILED and not _plain_copy(op):
-        found = accesses(state, op, reader)
-        if len(found) == 1 and increasing(found) and in_range(found[0]):
+        own = accesses(state, op, reader)
+        if len(own) == 1 and increasing(own) and in_range(own[0]):
             return state.attach(op, reader, STAGED_DEPTH)
     return state.inline(op)
 
@@ -167,9 +167,9 @@ def across_threads(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
     if needs_tiling(facts, op):
         few = points <= min(_ACROSS_POINTS, _ACROSS_SHARE * terms)
         return Branch([_nest(facts, state, op, ACROSS)]) if few else []
-    found = [_nest(facts, state, op, ACROSS)]
+    states = [_nest(facts, state, op, ACROSS)]
     beside = points >= _OCCUPIED and contiguous_axis(op) is None
-    return Branch(found) if beside else found
+    return Branch(states) if beside else states
 
 
 def window(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:

@@ -46,8 +46,8 @@ def split_k(state: State, op: Compute) -> list[State]:
     axis = max(op.reduce_axes, key=lambda a: a.typical)
     most = min(_MOST_PARTS, terms // _PART_TERMS)
     shares = (1.0,) if state.form else (0.5, 1.0, 2.0)
-    found = _numbers(axis, [wanted / blocks * s for s in shares], most)
-    return [_split(state, op, axis, parts, TILED) for parts in found]
+    numbers = _numbers(axis, [wanted / blocks * s for s in shares], most)
+    return [_split(state, op, axis, parts, TILED) for parts in numbers]
 
 
 def split_sum(state: State, op: Compute) -> list[State]:

@@ -136,13 +136,13 @@ def _native(text: str) -> tuple[str, str]:
     Raises:
         TargetError: there is none, or none that code can be made for.
     """
-    found = look()
-    if not found.devices:
+    seen = look()
+    if not seen.devices:
         raise TargetError(
-            f"target '{text}': no CUDA device is here, {found.why_none}; name one, such as "
+            f"target '{text}': no CUDA device is here, {seen.why_none}; name one, such as "
             "'cuda -model=a100', and add -run=emulated to run its programs on this CPU"
         )
-    device = found.devices[0]
+    device = seen.devices[0]
     if device.arch not in ARCHITECTURES:
         raise TargetError(
             f"target '{text}': the device here, {device.name}, is of {device.arch}, which is not "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from tilework.space.blocks import Block
 from tilework.space.levels import Level, Levels, Role, Tiling
 
-Form = Literal["tiled", "across", "direct", "transform", "points", "rows", "ragged", "mma"]
+Form = Literal["tiled", "mma", "across", "rows", "direct", "transform", "ragged", "points"]
+FORMS: tuple[Form, ...] = get_args(Form)
+"""In the order of the features' columns."""
 
 _GRID = Level("S", Role.grid)
 _VIRTUAL = Level("S", Role.virtual)
@@ -37,7 +39,7 @@ STAGED_DEPTH = 4
 
 TILING = Tiling(reuse=TILED, reduction=DIRECT, elementwise=POINTS, ragged=RAGGED)
 
-_FORMS: dict[Levels, Form] = {
+_BY_LEVELS: dict[Levels, Form] = {
     TILED: "tiled", MMA: "mma", ACROSS: "across", ROWS: "rows", DIRECT: "direct",
     RAGGED: "ragged", POINTS: "points",
 }  # fmt: skip
@@ -47,4 +49,4 @@ def form_of(block: Block) -> Form:
     """The form of a block's kernel."""
     if block.transform is not None:
         return "transform"
-    return _FORMS[block.levels]
+    return _BY_LEVELS[block.levels]

@@ -76,9 +76,9 @@ def _staged(nest: BlockNest) -> list[str]:
         order = "reduction first" if mode == REDUCE_FIRST else "as it lies in memory"
         pad, width = int(nest.values[f"pad{number}"][0]), int(tile.width[0])
         padded = f", rows padded by {pad}" if pad else ""
-        made = "computed into" if operand.attached is not None else "staged in"
+        how = "computed into" if operand.attached is not None else "staged in"
         fetched = f", {width} elements at a time" if width > 1 else ""
-        out.append(f"{name} [{shape}] {made} shared memory, {order}{padded}{fetched}")
+        out.append(f"{name} [{shape}] {how} shared memory, {order}{padded}{fetched}")
     if any("shared memory" in line for line in out):
         out.append(f"shared memory of a block: {int(shared_bytes(nest)[0])} bytes")
     return out

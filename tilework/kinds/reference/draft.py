@@ -77,11 +77,11 @@ class ReferenceDraft(Draft):
 
     @override
     def features(self, sketch: Sketch, rows: Rows) -> NDArray[np.float32]:
-        found = self._counts(sketch, rows)
-        seconds = [c.seconds for c in found]
+        blocks = self._counts(sketch, rows)
+        seconds = [c.seconds for c in blocks]
         total = np.sum(seconds, axis=0)
-        out = np.empty((len(rows), len(found), len(_NAMES)), np.float32)
-        for s, c in enumerate(found):
+        out = np.empty((len(rows), len(blocks), len(_NAMES)), np.float32)
+        for s, c in enumerate(blocks):
             counts = [c.stores, c.iterations, c.width, c.parallel, c.share]
             times = [seconds[s] * 1e9, total * 1e9]
             out[:, s, :] = np.log2(1 + np.stack([*counts, *times], axis=-1))
@@ -89,8 +89,8 @@ class ReferenceDraft(Draft):
 
     @override
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
-        found = self._counts(sketch, rows)
-        return np.asarray(np.sum([c.seconds for c in found], axis=0))
+        counts = self._counts(sketch, rows)
+        return np.asarray(np.sum([c.seconds for c in counts], axis=0))
 
     @override
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:

@@ -147,7 +147,7 @@ def fewer(
             share what they read.
     """
     out = dict(spans)
-    fixed = [a for a, found in out.items() if any(s.kind == "fixed" for s in found)]
+    fixed = [a for a, own_spans in out.items() if any(s.kind == "fixed" for s in own_spans)]
     shares: dict[Axis, float] = {}
     for axis in fixed:
         share = sum(s.share for s in out[axis] if s.kind == "fixed")
@@ -161,9 +161,9 @@ def fewer(
         out[axis] = [*(s for s in out[axis] if s.kind == "inside"), whole]
     for axis in fixed:
         bodies = 1
-        for a, found in out.items():
+        for a, own_spans in out.items():
             own = [b for b in bounds if b.axis is a]
-            bodies *= sum(len(segments(s, own, tile[a])[1]) for s in found)
+            bodies *= sum(len(segments(s, own, tile[a])[1]) for s in own_spans)
         if bodies > MOST_BODIES:
             out[axis] = checked(out[axis], axis.points, tile[axis])
     return out

@@ -61,8 +61,8 @@ def lower(
     for nest in nests:
         own = packings(sketch.blocks, nest)
         packed |= own
-        found = {op: tactics.streamed(nest, op, p) for op, p in own.items()}
-        streamed |= {op: when for op, when in found.items() if when is not False}
+        predicates = {op: tactics.streamed(nest, op, p) for op, p in own.items()}
+        streamed |= {op: when for op, when in predicates.items() if when is not False}
     buffers = arguments(sketch, packed, streamed, apart or {})
     ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
     scattered = scattered_ops(sketch.blocks)

@@ -71,8 +71,8 @@ def _register_tiles(
     sums = unit_sums(ctx, loops, partial)
 
     def version(spans: dict[Axis, Span]) -> Stmt:
-        found = Version.of(loops, spans, base)
-        return found.wrap(_one_tile(ctx, found, regions, partial, sums), base)
+        inside = Version.of(loops, spans, base)
+        return inside.wrap(_one_tile(ctx, inside, regions, partial, sums), base)
 
     served = served_by(block.spatial, sizes, spans_of(loops), ctx.lanes, block.source)
     return dispatch(block.spatial, base, sizes, served, version)

@@ -19,13 +19,13 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     block = loops.block
     tile = {a: loops.points(a) for a in block.spatial}
     full = {a: min(n, a.most) for a, n in tile.items()}
-    found = block.bounds
-    if not found:
+    bounds = block.bounds
+    if not bounds:
         return {}
     factors = _factors(loops, full, 1.0, frozenset(), frozenset())
     out: dict[Axis, list[Span]] = {}
     for axis in (a for a in block.spatial if isinstance(a.extent, int)):
-        own = [b for b in found if b.axis is axis]
+        own = [b for b in bounds if b.axis is axis]
         taps = {b.tap for b in own}
         clip = "no"
         if tile[axis] == 1 and clippable(own):
@@ -36,7 +36,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
             # the taps of one visit are not known where code is generated
             out[axis] = checked(out[axis], axis.points, tile[axis])
     vectors = vectors_of(loops, full) if loops.serial_taps else 0
-    return fewer(out, tile, found, vectors)
+    return fewer(out, tile, bounds, vectors)
 
 
 def reduce_steps(

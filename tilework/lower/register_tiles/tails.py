@@ -181,10 +181,10 @@ def _tails(
     by_rarity = sorted(out, key=lambda a: a.most / tile[a], reverse=True)
     while math.prod(t.bodies for t in out.values()) > most:
         ways = ((how, a) for how in _CHEAPER for a in by_rarity)
-        found = next((a for how, a in ways if out[a].how == how and out[a].bodies > 2), None)
-        if found is None:
+        longest = next((a for how, a in ways if out[a].how == how and out[a].bodies > 2), None)
+        if longest is None:
             break
-        out[found] = replace(out[found], how=_CHEAPER[out[found].how])
+        out[longest] = replace(out[longest], how=_CHEAPER[out[longest].how])
     return out
 
 

@@ -76,8 +76,8 @@ class Version:
 
     def bounds(self, kinds: Collection[str]) -> list[Bound]:
         """Bounds of the axes whose spans are of these kinds."""
-        found = self.loops.block.bounds
-        return [b for b in found if self.spans[b.axis].kind in kinds]
+        bounds = self.loops.block.bounds
+        return [b for b in bounds if self.spans[b.axis].kind in kinds]
 
     def known(self) -> set[Compare]:
         """Comparisons that loads need not make: they hold, or what they guard is skipped."""
@@ -124,8 +124,8 @@ class Version:
         if not self.loops.serial_taps:
             return 1.0
         parts = 1
-        for found in self.segments().values():
-            parts *= max(len(found), 1)
+        for pieces in self.segments().values():
+            parts *= max(len(pieces), 1)
         return min(1.0, 2 * share / parts)
 
     def offset(self, axis: Axis) -> Expr:
@@ -141,9 +141,9 @@ class Version:
             assert b.tap is not None
             own.setdefault(b.tap, []).append(b)
         out: dict[Axis, tuple[Expr, Expr]] = {}
-        for tap, found in own.items():
+        for tap, bounds in own.items():
             extent = self.loops.vars[tap, level].points
-            out[tap] = clipped(found, self.base[found[0].axis], self.offset(tap), extent)
+            out[tap] = clipped(bounds, self.base[bounds[0].axis], self.offset(tap), extent)
         return out
 
     def segments(self) -> dict[Axis, list[tuple[int, int]]]:
@@ -151,9 +151,9 @@ class Version:
         out: dict[Axis, list[tuple[int, int]]] = {}
         for axis, span in self.spans.items():
             own = [b for b in self.bounds(("fixed",)) if b.axis is axis]
-            tap, found = segments(span, own, self.loops.points(axis))
+            tap, pieces = segments(span, own, self.loops.points(axis))
             if tap is not None:
-                out[tap] = found
+                out[tap] = pieces
         return out
 
 

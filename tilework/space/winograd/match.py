@@ -64,8 +64,8 @@ class Conv:
 
 def match(dag: ComputeDAG) -> Conv | None:
     """The DAG's only convolution that has a Winograd form, if there is exactly one."""
-    found = [c for op in dag.compute_ops if (c := _match(dag, op)) is not None]
-    return found[0] if len(found) == 1 else None
+    matches = [c for op in dag.compute_ops if (c := _match(dag, op)) is not None]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _match(dag: ComputeDAG, op: Compute) -> Conv | None:

@@ -52,8 +52,8 @@ class WeightTransform:
         import numpy as np
 
         u, first = np.empty(self.shape, self._kind(weight)), len(self.window)
-        for part, found in self.parts(weight, [range(self.shape[first])]):
-            u.swapaxes(0, first)[part] = found.swapaxes(0, first)
+        for part, transformed in self.parts(weight, [range(self.shape[first])]):
+            u.swapaxes(0, first)[part] = transformed.swapaxes(0, first)
         return u
 
     def parts(

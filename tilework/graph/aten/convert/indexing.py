@@ -29,10 +29,10 @@ def _known(x: Any, extent: Extent) -> NDArray[Any] | None:
     if isinstance(x, Value):
         return None
     extent = known(extent)
-    found = array_of(x).astype(np.int64)
-    if found.size and (found.min() < -extent or found.max() >= extent):
+    indices = array_of(x).astype(np.int64)
+    if indices.size and (indices.min() < -extent or indices.max() >= extent):
         raise Unsupported("indices out of range")
-    return np.where(found < 0, found + extent, found)
+    return np.where(indices < 0, indices + extent, indices)
 
 
 def taken(c: AtenContext, v: Value, indices: NDArray[Any], axis: int) -> Value:

@@ -28,10 +28,10 @@ def scaled(extent: Extent, scale: float) -> Extent:
     Raises:
         Unsupported: it is none that follows exactly.
     """
-    found = share_of(extent).times(share_of(float(np.float32(scale))))
-    if found is None:
+    share = share_of(extent).times(share_of(float(np.float32(scale))))
+    if share is None:
         raise Unsupported(f"{scale} times {extent} is not known exactly before a run")
-    return found.floor
+    return share.floor
 
 
 def grown(

@@ -217,8 +217,8 @@ def _top_k(c: OnnxContext, node: onnx.NodeProto) -> Result:
     places = c.op(
         "top_k", x, name=indices or None, axis=axis, k=k, largest=bool(a.get("largest", 1))
     )
-    found = c.op("take_along", x, places, name=values, axis=axis) if values else None
-    return [found, places]
+    largest = c.op("take_along", x, places, name=values, axis=axis) if values else None
+    return [largest, places]
 
 
 def _cumulative(kind: str) -> Converter:
@@ -262,12 +262,12 @@ def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
 
 def _range(c: OnnxContext, node: onnx.NodeProto) -> str:
     """Numbers from a start to a limit that a run brings."""
-    found = [c.known(i) for i in node.input]
-    for name, x in zip(node.input, found, strict=True):
+    arrays = [c.known(i) for i in node.input]
+    for name, x in zip(node.input, arrays, strict=True):
         if x is None:
             raise ConstantNeeded(name, "what it starts from, ends at or adds")
     try:
-        parts = [numbers(x) for x in found if x is not None]
+        parts = [numbers(x) for x in arrays if x is not None]
         (start,), (limit,), (step,) = (
             [i.even if isinstance(i, Share) else i for i in x.items] for x in parts
         )

@@ -45,9 +45,9 @@ _QUANTISED = ("int8", "uint8", "int16", "uint16")
 
 
 def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
-    found = product_of_bytes(c, node)
-    if found is not None:
-        return found
+    of_bytes = product_of_bytes(c, node)
+    if of_bytes is not None:
+        return of_bytes
     a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
     return product(c, a, b, node.output[0])
 
@@ -159,8 +159,8 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     check_parameters(c, node.input[1], optional(node, 2), node.input[0], positive=not of_blocks)
     if all(n in c.constants for n in names) and not _kept(c, node, a):
         known = [c.constants[n] for n in names]
-        found = _packed(c, a, *known)
-        return _dequantized(c, a, *known) if found is None else found.name
+        packed = _packed(c, a, *known)
+        return _dequantized(c, a, *known) if packed is None else packed.name
     x, scale = value(c, node.input[0]), value(c, node.input[1])
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
@@ -233,9 +233,9 @@ def _dequantized(
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
-    found = conv_of_bytes(c, node)
-    if found is not None:
-        return found
+    of_bytes = conv_of_bytes(c, node)
+    if of_bytes is not None:
+        return of_bytes
     x = _shifted(c, node.input[0], optional(node, 2), column=False)
     w = _shifted_channels(c, node.input[1], optional(node, 3))
     return convolution(c, attributes(node), x, w.name, "", node.output[0])

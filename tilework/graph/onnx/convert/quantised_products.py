@@ -28,11 +28,11 @@ _GROUP = 4
 
 def product_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
     """``MatMulInteger`` of a constant matrix; None if it is none, or zero points are by row."""
-    found = _weights(c, node, 1)
+    weights = _weights(c, node, 1)
     zero = _zero(c, node)
-    if found is None or zero is None or found[0].ndim != 2 or not c.rank(node.input[0]) > 1:
+    if weights is None or zero is None or weights[0].ndim != 2 or not c.rank(node.input[0]) > 1:
         return None
-    w, points = (a.T for a in found)
+    w, points = (a.T for a in weights)
     x = _unsigned(value(c, node.input[0]))
     shape = x.shape
     flat = Value(c, reshaped(c, x.name, (math.prod(shape[:-1]), shape[-1])))
@@ -50,10 +50,10 @@ def product_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
 
 def conv_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
     """``ConvInteger`` of constant weights; None if they are none."""
-    found, zero, a = _weights(c, node, 0), _zero(c, node), attributes(node)
-    if found is None or zero is None or not 3 <= c.rank(node.input[0]) <= 5:
+    weight, zero, a = _weights(c, node, 0), _zero(c, node), attributes(node)
+    if weight is None or zero is None or not 3 <= c.rank(node.input[0]) <= 5:
         return None
-    w, points = found
+    w, points = weight
     groups = int(a.get("group", 1))
     if groups > 1:  # sums of windows would be as much work as the product
         w, points = w.astype(np.int16) - points.astype(np.int16), np.zeros_like(points)

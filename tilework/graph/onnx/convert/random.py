@@ -120,8 +120,8 @@ def _multinomial(c: OnnxContext, node: onnx.NodeProto) -> str:
     passed = (sums.reshape(n, 1, classes) <= sums.constant(drawn)).cast(
         element_type(a.get("dtype", 6))
     )
-    found = passed.op("reduce_sum", axes=(2,), keepdims=False)
-    return found.op("minimum", classes - 1).name
+    count = passed.op("reduce_sum", axes=(2,), keepdims=False)
+    return count.op("minimum", classes - 1).name
 
 
 CONVERTERS: dict[str, Converter] = {

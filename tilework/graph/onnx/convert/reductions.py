@@ -24,10 +24,10 @@ def reduced_axes(c: OnnxContext, node: onnx.NodeProto) -> tuple[int, ...]:
         return () if a.get("noop_with_empty_axes", 0) else tuple(range(rank))
     if any(not -rank <= d < rank for d in axes):
         raise Unsupported(f"axes {list(axes)} do not exist: there are {rank} dimensions")
-    found = sorted({d % rank for d in axes})
-    if len(found) < len(axes):
+    dims = sorted({d % rank for d in axes})
+    if len(dims) < len(axes):
         raise Unsupported(f"axes {list(axes)} name a dimension twice")
-    return tuple(found)
+    return tuple(dims)
 
 
 def _reduction(kind: str) -> Converter:

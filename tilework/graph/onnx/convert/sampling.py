@@ -148,8 +148,8 @@ def _reflected(place: Value, extent: int, align_corners: bool) -> Value:
     times = (beyond / length).op("floor")
     rest = beyond - times * length
     even = (times - (times * 0.5).op("floor") * 2) < 0.5
-    found = (rest + low).where(even, rest * -1 + (low + length))
-    return found.clamped(low, low + length)  # without NaN
+    inside = (rest + low).where(even, rest * -1 + (low + length))
+    return inside.clamped(low, low + length)  # without NaN
 
 
 def _grid_sample(c: OnnxContext, node: onnx.NodeProto) -> str:

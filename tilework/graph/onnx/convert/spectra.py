@@ -39,10 +39,10 @@ def _table(n: int, parts: int, length: int, inverse: bool, onesided: bool) -> ND
     if onesided and inverse:
         return np.fft.irfft(signal, length).T
     if onesided:
-        found = np.fft.rfft(signal.real, length)
+        spectrum = np.fft.rfft(signal.real, length)
     else:
-        found = (np.fft.ifft if inverse else np.fft.fft)(signal, length)
-    return np.stack([found.real, found.imag], -1).reshape(n * parts, -1).T
+        spectrum = (np.fft.ifft if inverse else np.fft.fft)(signal, length)
+    return np.stack([spectrum.real, spectrum.imag], -1).reshape(n * parts, -1).T
 
 
 def _cut(x: Value, n: int) -> Value:

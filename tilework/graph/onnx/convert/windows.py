@@ -274,13 +274,13 @@ def _tiled(
 
     Then each element of the result asks its own window alone, and not all that are written.
     """
-    made = next((n for n in reversed(c.b.nodes) if n.name == places), None)
-    if made is None or not made.op.startswith("max_pool_positions"):
+    producer = next((n for n in reversed(c.b.nodes) if n.name == places), None)
+    if producer is None or not producer.op.startswith("max_pool_positions"):
         return False
-    a = made.attrs
+    a = producer.attrs
     plain = not any(a["pads"]) and max(a["dilation"]) == 1 and not a["columns_first"]
     same = tuple(a["kernel"]) == tuple(a["strides"]) == tuple(kernel) == tuple(strides)
-    return plain and same and c.b.shape(made.inputs[0]) == tuple(shape)
+    return plain and same and c.b.shape(producer.inputs[0]) == tuple(shape)
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -159,19 +159,19 @@ def _stored_rows(read: x.Read) -> tuple[_Dims, tuple[Typical, ...]]:
 
 def _found_places(index: x.Expr) -> dict[x.Axis, float] | None:
     """A position that is read from memory: each step of a reduction finds another one."""
-    found = next((n for n in x.walk(index) if isinstance(n, x.Read)), None)
-    if found is None:
+    inner = next((n for n in x.walk(index) if isinstance(n, x.Read)), None)
+    if inner is None:
         return None
 
     def with_value(value: int) -> Form[x.Axis] | None:
         literal = x.Const("int32", value)
-        return linear(x.substitute(index, lambda n: literal if n is found else None))
+        return linear(x.substitute(index, lambda n: literal if n is inner else None))
 
     zero, one = with_value(0), with_value(1)
     if zero is None or one is None:
         return None
     out = {a: abs(float(typical(c))) for a, c in zero.coefficients.items()}
-    steps = (n for n in x.walk(found) if isinstance(n, x.Axis) and n.kind == "reduce")
+    steps = (n for n in x.walk(inner) if isinstance(n, x.Axis) and n.kind == "reduce")
     return {**dict.fromkeys(steps, abs(float(typical(one.const - zero.const)))), **out}
 
 

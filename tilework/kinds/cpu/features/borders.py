@@ -67,20 +67,20 @@ def _checked(
     bounds.
     """
     sizes = {a: np.minimum(nest.tiles[a][-1], a.typical) for a in nest.block.spatial}
-    found = {
+    tiles_of = {
         a: _versions_of(nest, border, sizes[a], expanded) for a, border in facts.borders.items()
     }
-    bodies = {a: v["bodies"] for a, v in found.items()}
-    out = {a: v["checked"] for a, v in found.items()}
-    fixed = [a for a, v in found.items() if (v["fixed"] > 0).any()]
+    bodies = {a: v["bodies"] for a, v in tiles_of.items()}
+    out = {a: v["checked"] for a, v in tiles_of.items()}
+    fixed = [a for a, v in tiles_of.items() if (v["fixed"] > 0).any()]
     if facts.serial:
-        by_row = _row_by_row(facts, sizes, {a: found[a]["fixed"] for a in fixed})
+        by_row = _row_by_row(facts, sizes, {a: tiles_of[a]["fixed"] for a in fixed})
         for a in fixed:
-            bodies[a] = np.where(by_row == fixed.index(a), found[a]["inside"] + 1, bodies[a])
+            bodies[a] = np.where(by_row == fixed.index(a), tiles_of[a]["inside"] + 1, bodies[a])
     for a in fixed:
-        many = (np.prod(list(bodies.values()), axis=0) > MOST_BODIES) & (found[a]["fixed"] > 0)
-        bodies[a] = np.where(many, found[a]["bodies_tested"], bodies[a])
-        out[a] = np.where(many, found[a]["checked_tested"], out[a])
+        many = (np.prod(list(bodies.values()), axis=0) > MOST_BODIES) & (tiles_of[a]["fixed"] > 0)
+        bodies[a] = np.where(many, tiles_of[a]["bodies_tested"], bodies[a])
+        out[a] = np.where(many, tiles_of[a]["checked_tested"], out[a])
     return out
 
 

@@ -159,9 +159,9 @@ def _ops(e: x.Expr) -> float:
 
 def _unpacking(e: x.Expr) -> float:
     """Shifts, masks or what looks numbers up, and zero points, in a sum of scaled sums."""
-    found = [n for n in nodes_of(e) if isinstance(n, x.Binary)]
-    zeros = [n for n in found if n.op == "-" and not isinstance(n.b, x.Const)]
-    return float(len(zeros) + sum(n.op in (">>", "&") for n in found))
+    operators = [n for n in nodes_of(e) if isinstance(n, x.Binary)]
+    zeros = [n for n in operators if n.op == "-" and not isinstance(n.b, x.Const)]
+    return float(len(zeros) + sum(n.op in (">>", "&") for n in operators))
 
 
 def _of_whole_sums(block: Block, scaled: Scaled) -> tuple[float, float]:

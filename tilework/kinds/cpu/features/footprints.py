@@ -165,8 +165,8 @@ class Walk:
         for one, access, here in zip(self._touched, self.accesses, out, strict=True):
             size: Floats | float = float(access.element_bytes)
             for d, at in one.dims:
-                found = widths[d]
-                size = size * (found.take(at, axis=0) if isinstance(found, np.ndarray) else found)
+                each = widths[d]
+                size = size * (each.take(at, axis=0) if isinstance(each, np.ndarray) else each)
             if isinstance(size, np.ndarray):
                 size.take(one.at, axis=0, out=here, mode="clip")
             else:
@@ -200,8 +200,8 @@ class Walk:
         @cache
         def seen_in(few: frozenset[Axis], more: frozenset[Axis]) -> Places:
             """The state of some axes in each state of a larger set of axes."""
-            found = dict(zip(states_of(more), states_of(few), strict=True))
-            return np.array(list(found.values()), np.intp)
+            number_of = dict(zip(states_of(more), states_of(few), strict=True))
+            return np.array(list(number_of.values()), np.intp)
 
         for access in self.accesses:
             states = frozenset(moving & access.axes)

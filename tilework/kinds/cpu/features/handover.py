@@ -28,19 +28,19 @@ Floats = NDArray[np.float64]
 
 def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats]:
     """Per nest and row, the cycles that its slowest thread waits for results of earlier nests."""
-    made: dict[Operation, BlockRows] = {}
+    producers: dict[Operation, BlockRows] = {}
     out: list[Floats] = []
     for part in parts:
         total = part.of_all(np.zeros(part.nest.count))
         for read in _handed(part.nest.block) if machine.cores > 1 else ():
-            producer = made.get(read.op)
+            producer = producers.get(read.op)
             if producer is not None:
                 own = {a: d for d, a in enumerate(producer.nest.block.spatial)}
                 apart = _dimension(producer, own) != _dimension(part, read.dims)
                 wait = read.bytes_of(machine) / machine.handover_rate
                 total = total + np.where(apart, wait, 0.0)
         out.append(total)
-        made[part.nest.block.result] = part
+        producers[part.nest.block.result] = part
     return out
 
 
@@ -91,9 +91,9 @@ def _dimension(part: BlockRows, dims: Mapping[Axis, int]) -> NDArray[np.int64]:
     A loop that moves along no dimension of the tensor is -2.
     """
     nest = part.nest
-    found = np.full(nest.count, -1, np.int64)
+    dims_of = np.full(nest.count, -1, np.int64)
     for i, (axis, level) in reversed(list(enumerate(nest.block.parallel_loops))):
         if axis.typical > 1:
             here = (nest.parallel > i) & (nest.tiles[axis][level] > 1)
-            found = np.where(here, dims.get(axis, -2), found)
-    return part.of_all(found)
+            dims_of = np.where(here, dims.get(axis, -2), dims_of)
+    return part.of_all(dims_of)

@@ -55,8 +55,8 @@ class SketchCost:
             return known
         parts = sketch.programs.parts(rows)
         blocks = [_block_cost(part, machine) for part in parts]
-        found = _last = SketchCost(sketch, np.array(rows), machine, parts, blocks)
-        return found
+        cost = _last = SketchCost(sketch, np.array(rows), machine, parts, blocks)
+        return cost
 
     @cached_property
     def seconds(self) -> list[NDArray[np.float64]]:
@@ -82,13 +82,13 @@ def _block_cost(part: BlockRows, machine: Machine) -> BlockCost:
 
 def feature_matrix(cost: SketchCost) -> NDArray[np.float32]:
     """Features from terms: float32 of shape (P, S, F) for S blocks; see `FEATURE_NAMES`."""
-    machine, found = cost.machine, cost.blocks
+    machine, blocks = cost.machine, cost.blocks
     count = len(cost.rows)
-    out = np.empty((count, len(found), len(FEATURE_NAMES)), np.float32)
+    out = np.empty((count, len(blocks), len(FEATURE_NAMES)), np.float32)
     total = np.log2(np.sum(cost.seconds, axis=0)).astype(np.float32)
     by = np.log2([machine.registers, machine.l1_bytes, machine.l2_bytes, machine.lanes])
     registers, l1, l2, lanes = by.astype(np.float32)
-    for s, (part, t) in enumerate(zip(cost.parts, found, strict=True)):
+    for s, (part, t) in enumerate(zip(cost.parts, blocks, strict=True)):
         named = t.terms()
         terms = np.empty((len(_TERMS), part.nest.count), np.float32)
         for row, name in zip(terms, _TERMS, strict=True):

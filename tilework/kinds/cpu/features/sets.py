@@ -42,8 +42,8 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
         reach.append(points)
     strides = [access.element_bytes * typical(n) for n in row_major(access.shape)]
     columns = np.array(reach).astype(np.int64)
-    found = distinct(columns)
-    one, where = (np.arange(nest.count),) * 2 if found is None else found
+    classes = distinct(columns)
+    one, where = (np.arange(nest.count),) * 2 if classes is None else classes
     windows = columns[:, one]
     apart = _apart(strides, windows)
     out = np.empty(len(one))

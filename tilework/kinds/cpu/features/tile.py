@@ -70,11 +70,11 @@ class TileShape:
             if a.typical == 1 and not vector:
                 continue
             if borders[a].splits:
-                found = parts(borders[a], size)
+                pieces = parts(borders[a], size)
             else:
                 full = np.floor(a.typical / size)
-                found = [(full, size), (one, a.typical - full * size)]
-            some = [(np.where(s > 0, n, 0.0), s) for n, s in found if n.any() and s.any()]
+                pieces = [(full, size), (one, a.typical - full * size)]
+            some = [(np.where(s > 0, n, 0.0), s) for n, s in pieces if n.any() and s.any()]
             grown = [(n, register_count(s, self.lanes) if vector else s) for n, s in some]
             versions = [
                 (number * n, pixels, s) if vector else (number * n, pixels * s, vectors)
@@ -119,15 +119,15 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
         return {}
     ragged = block.ragged.ends
     work = tile_vectors([nest.tiles[a][-1] for a in block.spatial])
-    found = expansion(
+    factors = expansion(
         {a: nest.tiles[a][-1] for a in block.reduce if a not in ragged},
         np.maximum(nest.unroll // np.maximum(work, 1), 1),
         always=block.const_axes,
         serial=block_facts(block).serial,
     )
     if ragged:
-        found |= dict.fromkeys((a for a in block.reduce if a in ragged), copies(nest.unroll))
-    return {a: n.astype(np.float64) for a, n in found.items()}
+        factors |= dict.fromkeys((a for a in block.reduce if a in ragged), copies(nest.unroll))
+    return {a: n.astype(np.float64) for a, n in factors.items()}
 
 
 def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats:

@@ -103,11 +103,11 @@ def _warm(facts: BlockFacts, size: float, weights: float) -> list[int]:
     In a network these are the results of the layer before, and of weights those that are smaller
     than ``weights``: none in L2, in L3 all but large ones, which come from memory.
     """
-    found = [
+    warm = [
         i for i, a in enumerate(facts.accesses) if not (a.packed and a.tensor_bytes >= weights)
     ]
-    total = sum(facts.accesses[i].tensor_bytes for i in found)
-    return found if total <= size else []
+    total = sum(facts.accesses[i].tensor_bytes for i in warm)
+    return warm if total <= size else []
 
 
 def first_pass(

@@ -68,16 +68,16 @@ class CpuLibraries(Libraries):
         levels = [Level(level_name(i), i, p) for i, p in zip(ordered, joined.placed, strict=True)]
         try:
             with tempfile.TemporaryDirectory(prefix=".library-", dir=path.parent) as folder:
-                made = _Made(Path(folder), path, levels, joined, weights == "beside")
-                made.build(linker)
-                checked = made.check()
-                made.keep(header)
+                library = _Draft(Path(folder), path, levels, joined, weights == "beside")
+                library.build(linker)
+                checked = library.check()
+                library.keep(header)
         except OSError as e:
             raise ModuleError(f"cannot write the library {path}: {e.strerror or e}") from e
-        beside = path.with_name(made.weights_name) if weights == "beside" else None
+        beside = path.with_name(library.weights_name) if weights == "beside" else None
         return Library(
             path,
-            made.name,
+            library.name,
             header,
             beside,
             tuple(
@@ -89,7 +89,7 @@ class CpuLibraries(Libraries):
         )
 
 
-class _Made:
+class _Draft:
     """A library in a temporary folder beside its place."""
 
     def __init__(

@@ -46,8 +46,8 @@ class Extents:
         rows = list(self._numbers)
         for extent in rows:  # grows: a floor is of an extent
             begins.append(len(terms))
-            found = extent.terms if isinstance(extent, Symbolic) else {(): extent}
-            for monomial, factor in found.items():
+            polynomial = extent.terms if isinstance(extent, Symbolic) else {(): extent}
+            for monomial, factor in polynomial.items():
                 if factor:
                     terms.append((factor, len(atoms), len(monomial)))
                     atoms += [self._atom(atom, floors, rows) for atom in monomial]

@@ -51,7 +51,7 @@ def header_text(name: str, title: str, made_by: str, image: Image) -> str:
         "ABI": str(ABI),
         "SYMBOLIC_ABI": str(SYMBOLIC_ABI),
     }
-    return re.sub("@([A-Z_]+)@", lambda found: words[found[1]], text)
+    return re.sub("@([A-Z_]+)@", lambda match: words[match[1]], text)
 
 
 def _row(word: str, number: int, value: Value) -> str:

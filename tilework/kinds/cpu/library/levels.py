@@ -13,8 +13,8 @@ from tilework.target import Target
 
 def level_name(image: Image) -> str:
     """What a level is called: its CPU's name, such as ``x86-64-v3``."""
-    found = re.search(r"-mcpu=(\S+)", image.target)
-    return found[1] if found else image.target
+    match = re.search(r"-mcpu=(\S+)", image.target)
+    return match[1] if match else image.target
 
 
 def in_order(images: Sequence[Image]) -> list[Image]:

@@ -74,8 +74,8 @@ def find_linker(platform: str) -> Linker:
         )
     names = ["cc", "gcc", "clang"] if platform == HOST_PLATFORM else []
     for name in (*names, f"{arch}-linux-gnu-gcc"):
-        if found := shutil.which(name):
-            return Linker(name, (found,))
+        if path := shutil.which(name):
+            return Linker(name, (path,))
     if importlib.util.find_spec("ziglang") is not None:
         return zig_linker(arch)
     raise ModuleError(

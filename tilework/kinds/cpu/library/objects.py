@@ -32,7 +32,7 @@ def hidden_objects(code: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
         ModuleError: one is no object file of 64 bits for Linux.
     """
     tables = {name: _symbols(name, data) for name, data in code.items()}
-    own = {s for found in tables.values() for s, defined in found if defined}
+    own = {s for symbols in tables.values() for s, defined in symbols if defined}
     return {name: _renamed(data, own, prefix) for name, data in code.items()}
 
 

@@ -55,8 +55,8 @@ def _points(image: Image) -> list[dict[str, int]]:
     least = {s.name: s.low for s in symbols}
     typical = [{s.name: n for s, n in at.items()} for at in typical_points(symbols)]
     odd = {s.name: min(s.high, s.low + 1 + (typical[-1][s.name] - s.low) // 3) for s in symbols}
-    found = [least, odd, *typical[:1], *typical[-1:]]
-    return [at for n, at in enumerate(found) if at not in found[:n]]
+    points = [least, odd, *typical[:1], *typical[-1:]]
+    return [at for n, at in enumerate(points) if at not in points[:n]]
 
 
 class _Trial:
@@ -94,8 +94,8 @@ class _Trial:
         outputs = [given[v.io] if v.io in ends.continued else _zeros(v) for v in ends.outputs]
         self._call("run", self._context, _pointers(given), _pointers(outputs))
         for value, mine, theirs in zip(ends.outputs, wanted, outputs, strict=True):
-            found = positions(theirs, ends, value) if value.io in ends.continued else theirs
-            if mine.tobytes() != found.tobytes():
+            written = positions(theirs, ends, value) if value.io in ends.continued else theirs
+            if mine.tobytes() != written.tobytes():
                 where = "".join(f", {name} = {n}" for name, n in at.items()).replace(",", " at", 1)
                 raise ModuleError(
                     "the new library computes something else than the module: output "

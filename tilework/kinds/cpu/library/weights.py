@@ -61,10 +61,10 @@ class Weights:
 
     def digest(self) -> str:
         """Identity of the bytes: 32 hexadecimal digits."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for chunk in self.chunks():
-            found.update(chunk)
-        return found.hexdigest()[:32]
+            digest.update(chunk)
+        return digest.hexdigest()[:32]
 
 
 def join_weights(images: Sequence[Image]) -> Weights:
@@ -98,13 +98,13 @@ def _constants(image: Image) -> list[tuple[int, int]]:
         for ref in step.args
         if ref.space == "constant"
     )
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for begin, stop in refs:
-        if found and begin < max(found[-1][1], found[-1][0] + 1):
-            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+        if spans and begin < max(spans[-1][1], spans[-1][0] + 1):
+            spans[-1] = (spans[-1][0], max(stop, spans[-1][1]))
         else:
-            found.append((begin, stop))
-    return found
+            spans.append((begin, stop))
+    return spans
 
 
 def _joined(used: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

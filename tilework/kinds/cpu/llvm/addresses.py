@@ -60,11 +60,11 @@ class Addresses:
         p = self.integers.bindings.base[buffer]
         for i, (ssa, c, depth) in enumerate(terms):
             key = ("ptr", id(buffer), terms[: i + 1])
-            found = fn.caches[depth].get(key)
-            if found is None:
+            shared = fn.caches[depth].get(key)
+            if shared is None:
                 off = self.integers.scaled(ssa, c * size, depth)
-                found = fn.hoist(depth, key, f"getelementptr i8, ptr {p}, i64 {off}")
-            p = found
+                shared = fn.hoist(depth, key, f"getelementptr i8, ptr {p}, i64 {off}")
+            p = shared
         return p
 
     def _moved(self, buffer: Buffer, terms: Terms, offset: Extent) -> str:

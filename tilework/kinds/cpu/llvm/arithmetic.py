@@ -29,21 +29,21 @@ class Arithmetic:
         if v.width == width:
             return v
         key = (v.ssa, v.dtype, width)
-        found = self._splats.get(key)
-        if found is None:
+        vector = self._splats.get(key)
+        if vector is None:
             out = Ssa("", width, v.dtype)
             if not v.ssa.startswith("%"):
                 elems = ", ".join([f"{v.type} {v.ssa}"] * width)
-                found = Ssa(f"<{elems}>", width, v.dtype)
+                vector = Ssa(f"<{elems}>", width, v.dtype)
             else:
                 one = self.fn.emit(f"insertelement {out.type} poison, {v.type} {v.ssa}, i32 0")
                 ssa = self.fn.emit(
                     f"shufflevector {out.type} {one}, {out.type} poison, "
                     f"<{width} x i32> zeroinitializer"
                 )
-                found = Ssa(ssa, width, v.dtype)
-            self._splats[key] = found
-        return found
+                vector = Ssa(ssa, width, v.dtype)
+            self._splats[key] = vector
+        return vector
 
     def match(self, *values: Ssa) -> list[Ssa]:
         """The values broadcast to a common width."""

@@ -46,8 +46,8 @@ def emit_assembly(text: str, target: CpuTarget) -> str:
 
 def _emitted(text: str, target: CpuTarget, effort: int, what: str) -> bytes:
     with passes_skipped(target.vector_bits):
-        found = _machine(target.mcpu, target.llvm_features(), target.triple, effort)
-        return emit(found.head + text, found.machine, what == "object")
+        settings = _machine(target.mcpu, target.llvm_features(), target.triple, effort)
+        return emit(settings.head + text, settings.machine, what == "object")
 
 
 def _machine(mcpu: str, features: str, triple: str, effort: int = 2) -> _Machine:

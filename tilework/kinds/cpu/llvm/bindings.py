@@ -62,12 +62,12 @@ class Bindings:
 
         Terms are ordered by the depth of the loop that they come from.
         """
-        found = self._parts.get(id(form))
-        if found is None:
-            found = self._parts[id(form)] = self._of(form)
+        parts = self._parts.get(id(form))
+        if parts is None:
+            parts = self._parts[id(form)] = self._of(form)
         const, lane = form.const, None
         lane_c: Extent = 0
-        _, dynamic, others = found
+        _, dynamic, others = parts
         loops = self.loops
         for axis, c in others:
             bound = loops[axis]

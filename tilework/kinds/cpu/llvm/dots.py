@@ -112,8 +112,8 @@ class Dots:
 
     def _of_words(self, elements: Sequence[Expr], width: int) -> str | None:
         """Bits of neighbouring bytes of words: one shift and one mask for a whole group."""
-        found = [f for f in map(BytesOfWord.of, elements) if f is not None]
-        loads = [f.word for f in found if isinstance(f.word, Load)]
+        taken = [f for f in map(BytesOfWord.of, elements) if f is not None]
+        loads = [f.word for f in taken if isinstance(f.word, Load)]
         if len(loads) < len(elements):
             return None
         first, count = loads[0], len(elements)
@@ -123,20 +123,20 @@ class Dots:
             for w, p in zip(loads, places, strict=True)
         ):
             return None
-        shifts = [self.integers.form(f.shift) for f in found]
+        shifts = [self.integers.form(f.shift) for f in taken]
         start = shifts[0]
         if start is None or any(
-            s != start + constant(BYTE * i) or f.mask != found[0].mask
-            for i, (s, f) in enumerate(zip(shifts, found, strict=True))
+            s != start + constant(BYTE * i) or f.mask != taken[0].mask
+            for i, (s, f) in enumerate(zip(shifts, taken, strict=True))
         ):
             return None
         word = self.memory.load(first.buffer, places[0])
         if word is None or word.width != width:
             return None
-        key = word.ssa, f"{self.integers.int_value(found[0].shift)[0]} {found[0].mask} {count}"
+        key = word.ssa, f"{self.integers.int_value(taken[0].shift)[0]} {taken[0].mask} {count}"
         if key not in self._repeats:
-            moved = self._shifted(word, found[0].shift)
-            mask = sum(found[0].mask << BYTE * i for i in range(count))
+            moved = self._shifted(word, taken[0].shift)
+            mask = sum(taken[0].mask << BYTE * i for i in range(count))
             self._repeats[key] = self._bytes(moved, mask, count, elements[0].dtype)
         return self._repeats[key]
 

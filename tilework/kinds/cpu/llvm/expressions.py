@@ -150,8 +150,8 @@ class Expressions:
         form = self.addresses.flat(e, e.buffer, e.indices)
         if form is None:
             return self._load_general(e)
-        found = self.memory.load(e.buffer, form)
-        return self._by_lane(e) if found is None else found
+        value = self.memory.load(e.buffer, form)
+        return self._by_lane(e) if value is None else value
 
     def _load_general(self, e: Load) -> Ssa:
         """A load at indices of which some are no linear form: divided ones, or read from memory.

@@ -82,11 +82,11 @@ class Function:
     def hoist(self, depth: int, key: object, text: str) -> str:
         """The value of ``text`` computed once in the loop head at ``depth``; cached by ``key``."""
         cache = self.caches[depth]
-        found = cache.get(key)
-        if found is None:
-            found = cache[key] = self.name()
-            self.homes[depth].hoisted.append(f"  {found} = {text}")
-        return found
+        name = cache.get(key)
+        if name is None:
+            name = cache[key] = self.name()
+            self.homes[depth].hoisted.append(f"  {name} = {text}")
+        return name
 
     def begin(self, label: str) -> BasicBlock:
         """Start a new block (the previous one must have been ended by a branch)."""

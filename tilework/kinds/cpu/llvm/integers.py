@@ -135,10 +135,10 @@ class Integers:
         """A number as it is; an extent that a run brings, as a value from outside of all loops."""
         if isinstance(extent, int):
             return str(extent)
-        found = self.fn.caches[0].get(extent)
-        if found is None:
-            found = self.fn.caches[0][extent] = self._polynomial(extent)
-        return found
+        name = self.fn.caches[0].get(extent)
+        if name is None:
+            name = self.fn.caches[0][extent] = self._polynomial(extent)
+        return name
 
     def _polynomial(self, extent: Symbolic) -> str:
         total = ""

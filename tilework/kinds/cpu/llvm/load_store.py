@@ -81,12 +81,12 @@ class LoadStore:
             return self.registers.read(buffer, const, width)
         if lane_c not in (0, 1) or not self.fits(buffer, width, active):
             return None
-        found = self._loaded(buffer, terms, const, width, active)
-        if found is None:
+        value = self._loaded(buffer, terms, const, width, active)
+        if value is None:
             pointer = self.addresses.pointer(buffer, terms, const)
             key = (buffer, terms, const, width, active, tuple(self.guards))
-            found = self.loads[key] = self.load_at(buffer, pointer, width, active)
-        return found
+            value = self.loads[key] = self.load_at(buffer, pointer, width, active)
+        return value
 
     def fits(self, buffer: Buffer, width: int, active: Active) -> bool:
         """Whether so many elements may be loaded at once: also from where a guard sends them."""
@@ -109,9 +109,9 @@ class LoadStore:
     ) -> Ssa | None:
         for depth in range(len(self.guards) + 1):
             guards = tuple(self.guards[:depth])
-            found = self.loads.get((buffer, terms, const, width, active, guards))
-            if found is not None:
-                return found
+            value = self.loads.get((buffer, terms, const, width, active, guards))
+            if value is not None:
+                return value
         return None
 
     def load_at(self, buffer: Buffer, pointer: str, width: int, active: Active) -> Ssa:

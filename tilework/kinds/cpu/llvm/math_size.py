@@ -41,9 +41,9 @@ def math_operations(name: str, dtype: str, arguments: int) -> float:
 
 
 def _weight(line: str) -> float:
-    found = re.match(r"\s+%\S+ = (?:tail )?(\w+)", line)
-    if found is None or found[1] in _FREE or "@tw." in line:
+    match = re.match(r"\s+%\S+ = (?:tail )?(\w+)", line)
+    if match is None or match[1] in _FREE or "@tw." in line:
         return 0.0
-    if found[1] == "call" and "@llvm." not in line:
+    if match[1] == "call" and "@llvm." not in line:
         return _LIBRARY
     return next((weight for what, weight in _SLOW.items() if what in line), 1.0)

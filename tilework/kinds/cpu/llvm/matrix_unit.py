@@ -108,10 +108,10 @@ class MatrixUnit:
         self.addresses, self.fn = memory.addresses, memory.fn
         self.integers, self.bindings = self.addresses.integers, memory.bindings
         self.declarations = memory.declarations
-        found = [s for s in walk_stmts(body) if isinstance(s, Matrix)]
-        if not all(map(self._in_order, found)):
+        statements = [s for s in walk_stmts(body) if isinstance(s, Matrix)]
+        if not all(map(self._in_order, statements)):
             raise ScheduleError("an operand lies in another order than a matrix unit reads")
-        self._tables = list(dict.fromkeys(map(self._table, found)))
+        self._tables = list(dict.fromkeys(map(self._table, statements)))
         self._current = ""
 
     def begin(self) -> None:

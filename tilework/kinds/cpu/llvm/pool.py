@@ -146,7 +146,7 @@ def pool_text(platform: str) -> str:
         "FUTEX": _FUTEX[arch],
         **_NUMBERS,
     }
-    return re.sub(r"\$([A-Z_]+)", lambda found: str(words[found[1]]), _source())
+    return re.sub(r"\$([A-Z_]+)", lambda match: str(words[match[1]]), _source())
 
 
 _WORKERS, _WORKER = 256, 128

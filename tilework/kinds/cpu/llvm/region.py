@@ -231,12 +231,12 @@ class RegionCode:
     def _stored_registers(self, s: ir.Stmt) -> set[ir.Buffer]:
         hit = self._registers.get(id(s))
         if hit is None:
-            found = {
+            stored = {
                 x.buffer
                 for x in ir.walk_stmts(s)
                 if isinstance(x, ir.Store) and x.buffer.scope == "register"
             }
-            hit = self._registers[id(s)] = (s, found)
+            hit = self._registers[id(s)] = (s, stored)
         return hit[1]
 
     def _serial(self, s: ir.For) -> None:

@@ -102,9 +102,9 @@ class Recorder:
 
     def argument(self, dtype: str = "float32") -> Lanes:
         """The next parameter."""
-        found = Lanes(self, f"%x{len(self.arguments)}", dtype)
-        self.arguments.append(found)
-        return found
+        parameter = Lanes(self, f"%x{len(self.arguments)}", dtype)
+        self.arguments.append(parameter)
+        return parameter
 
     def emit(self, text: str, dtype: str) -> Lanes:
         """The value of an instruction."""

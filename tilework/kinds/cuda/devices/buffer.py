@@ -54,9 +54,9 @@ class CudaBuffer:
     def intact(self) -> bool:
         """Whether nothing was written beyond the array."""
         for zone, size in self._zones:
-            found = np.empty(size, np.uint8)
-            self._driver.memory.read(found, zone, self._stream)
-            if not bool((found == _ZONE_BYTE).all()):
+            content = np.empty(size, np.uint8)
+            self._driver.memory.read(content, zone, self._stream)
+            if not bool((content == _ZONE_BYTE).all()):
                 return False
         return True
 

@@ -94,13 +94,13 @@ class CudaDevice(Device):
             copy = []
             for buffer, start in zip(buffers, starts, strict=False):
                 at = turn * starts[-1] + start
-                made = CudaBuffer(
+                copied = CudaBuffer(
                     self.driver, self.stream.number, buffer.shape, buffer.dtype, (pool, at)
                 )
                 self.driver.memory.copy(
-                    made.address, buffer.address, buffer.nbytes, self.stream.number
+                    copied.address, buffer.address, buffer.nbytes, self.stream.number
                 )
-                copy.append(made)
+                copy.append(copied)
             out.append(copy)
         return out
 
@@ -139,7 +139,7 @@ class CudaDevice(Device):
 
 def _here(target: CudaTarget) -> FoundDevice | None:
     """The first device of the target's architecture, if there is one."""
-    return next((found for found in look().devices if found.arch == target.arch), None)
+    return next((device for device in look().devices if device.arch == target.arch), None)
 
 
 def described(target: CudaTarget) -> str:

@@ -13,10 +13,10 @@ def check_cubin(entry: str, code: bytes, arch: str) -> None:
         LaunchError: see above.
     """
     try:
-        found = read_cubin(code)
+        cubin = read_cubin(code)
     except CubinError as e:
         raise LaunchError(f"the code of {entry} is damaged: {e}") from e
-    if f"sm_{found.arch}" != arch:
-        raise LaunchError(f"the code of {entry} is for sm_{found.arch}, not {arch}")
-    if all(section.name != f".text.{entry}" for section in found.sections):
+    if f"sm_{cubin.arch}" != arch:
+        raise LaunchError(f"the code of {entry} is for sm_{cubin.arch}, not {arch}")
+    if all(section.name != f".text.{entry}" for section in cubin.sections):
         raise LaunchError(f"there is no function {entry} in its code")

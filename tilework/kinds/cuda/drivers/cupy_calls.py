@@ -56,11 +56,11 @@ class CupyCalls:
     def _find(self, arch: str) -> int:
         """The number of the first device of an architecture."""
         count = int(self._checked("looking for devices", self.runtime.getDeviceCount))
-        found = [self._arch(number) for number in range(count)]
-        if arch not in found:
-            here = ", ".join(found) or "none"
+        archs = [self._arch(number) for number in range(count)]
+        if arch not in archs:
+            here = ", ".join(archs) or "none"
             raise DeviceLost(f"there is no CUDA device of {arch}; here: {here}")
-        return found.index(arch)
+        return archs.index(arch)
 
     def _arch(self, number: int) -> str:
         ask, doing = self.runtime.deviceGetAttribute, "asking for the device"

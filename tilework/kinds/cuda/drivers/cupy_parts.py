@@ -66,8 +66,8 @@ class CupyStreams(Streams):
         self._call("dropping a graph", self._runtime.graphExecDestroy, graph)
 
     def _event_without_time(self) -> int:
-        made = self._runtime.eventCreateWithFlags(self._runtime.eventDisableTiming)
-        return int(made)
+        event = self._runtime.eventCreateWithFlags(self._runtime.eventDisableTiming)
+        return int(event)
 
 
 class CupyMemory(DeviceMemory):

@@ -98,12 +98,12 @@ class HostDriver(Driver):
         pointers: Sequence[int],
         stream: int,
     ) -> None:
-        found = self._functions[function]
+        kernel = self._functions[function]
         if shared > self._allowed.get(function, STATIC_SHARED):
-            raise LaunchError(f"{found.entry} may not have {shared} bytes of shared memory")
+            raise LaunchError(f"{kernel.entry} may not have {shared} bytes of shared memory")
         if not 1 <= block <= self._limits.max_threads or grid < 1:
             raise LaunchError(f"{grid} blocks of {block} threads cannot be launched")
-        self._streams.do(stream, partial(found.run, grid, block, shared, tuple(pointers)))
+        self._streams.do(stream, partial(kernel.run, grid, block, shared, tuple(pointers)))
 
 
 class HostCode(Code):

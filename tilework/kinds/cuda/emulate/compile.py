@@ -49,9 +49,9 @@ def compiler() -> list[str]:
         TargetError: there is none.
     """
     for name in ("c++", "g++", "clang++"):
-        found = shutil.which(name)
-        if found:
-            return [found]
+        path = shutil.which(name)
+        if path:
+            return [path]
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "c++"]
     raise TargetError(
@@ -163,16 +163,16 @@ def _drop_oldest(folder: Path, keep: Path) -> None:
 
     Libraries in use stay in memory though their file is gone.
     """
-    found = []
+    libraries = []
     for path in folder.glob("*.so"):
         try:
             stat = path.stat()
         except FileNotFoundError:
             continue  # another process was first
-        found.append((stat.st_mtime_ns, stat.st_size, path))
-    found.sort(reverse=True)
+        libraries.append((stat.st_mtime_ns, stat.st_size, path))
+    libraries.sort(reverse=True)
     total = 0
-    for count, (_, size, path) in enumerate(found, 1):
+    for count, (_, size, path) in enumerate(libraries, 1):
         total += size
         if path != keep and (count > KEPT_FILES or total > KEPT_BYTES):
             path.unlink(missing_ok=True)

@@ -131,14 +131,14 @@ class Emulated:
             )
         if not self._unload.alive:
             raise EmulationError(entry, ["its library was closed"], 1)
-        found = _Entry.in_dll(self._library, f"{entry}_entry")
-        if found.count != len(pointers):
-            wrong = f"it has {found.count} arguments, the launch gives {len(pointers)}"
+        described = _Entry.in_dll(self._library, f"{entry}_entry")
+        if described.count != len(pointers):
+            wrong = f"it has {described.count} arguments, the launch gives {len(pointers)}"
             raise EmulationError(entry, [wrong], 1)
         addresses = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
         with _LOCK:
             count = self._runtime.tw_launch(
-                ctypes.byref(found), addresses, grid, block, shared, order, int(tracing)
+                ctypes.byref(described), addresses, grid, block, shared, order, int(tracing)
             )
             if count:
                 problems = self._runtime.tw_reports().decode().splitlines()

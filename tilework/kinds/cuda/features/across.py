@@ -72,8 +72,8 @@ def coordinates(nest: BlockNest, lanes: Ints) -> dict[Axis, Lanes]:
     block = nest.block
     ones = np.ones(nest.count, np.int64)
     lane = np.arange(WARP) % np.minimum(lanes, WARP)[:, None]
-    found = digits([ones * a.typical for a in block.reduce])
-    terms = [np.take_along_axis(d, lane, axis=1) for d in found]
+    of_point = digits([ones * a.typical for a in block.reduce])
+    terms = [np.take_along_axis(d, lane, axis=1) for d in of_point]
     points = digits([ones * a.typical for a in block.spatial], lanes)
     return dict(zip((*block.reduce, *block.spatial), (*terms, *points), strict=True))
 
@@ -82,5 +82,5 @@ def _covered(nest: BlockNest, groups: Floats) -> dict[Axis, Floats]:
     """Points of each axis that a block has, and all terms."""
     ones = np.ones(nest.count)
     axes = nest.block.spatial
-    found = coverage([ones * a.typical for a in axes], groups)
-    return dict(zip(axes, found, strict=True)) | {a: ones * a.typical for a in nest.block.reduce}
+    covered = coverage([ones * a.typical for a in axes], groups)
+    return dict(zip(axes, covered, strict=True)) | {a: ones * a.typical for a in nest.block.reduce}

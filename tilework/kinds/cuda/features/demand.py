@@ -12,11 +12,9 @@ from tilework.kinds.cuda.features.counts import Counts
 from tilework.kinds.cuda.features.facts import block_facts
 from tilework.kinds.cuda.geometry import least_blocks, level_product, registers_asked
 from tilework.kinds.cuda.registers import demand
-from tilework.kinds.cuda.tiling import form_of
+from tilework.kinds.cuda.tiling import FORMS, form_of
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
-
-_FORMS = ("tiled", "mma", "across", "rows", "direct", "transform", "ragged", "points")
 
 _FURTHER = (
     "in_flight",
@@ -31,7 +29,7 @@ def register_inputs(nest: BlockNest, counts: Counts, limits: ArchLimits) -> dict
     facts, g, block = block_facts(nest.block), counts.geometry, nest.block
     staged = sum((nest.values[f"stage{i}"] > 0) * 1 for i in range(len(facts.reads))
                  if f"stage{i}" in nest.values)  # fmt: skip
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "counted": counts.registers,
         "accumulators": g.accumulators,
         "fragments": g.fragments,
@@ -50,12 +48,12 @@ def register_inputs(nest: BlockNest, counts: Counts, limits: ArchLimits) -> dict
         "dimensions": len(facts.write.shape),
         "calls": facts.term_calls + facts.finish_calls,
         "hmma": counts.hmma / np.maximum(counts.fetches, 1.0),
-        "form": _FORMS.index(form_of(block)),
+        "form": FORMS.index(form_of(block)),
         "arch": limits.number,
     }
     for name in _FURTHER:
-        found[name] = counts.extra.get(name, 0.0)
-    return found
+        numbers[name] = counts.extra.get(name, 0.0)
+    return numbers
 
 
 def most(nest: BlockNest, counts: Counts, limits: ArchLimits) -> NDArray[np.int64]:

@@ -132,14 +132,14 @@ def block_facts(block: Block) -> BlockFacts:
 
 def accesses(e: x.Expr) -> tuple[Access, ...]:
     """The distinct reads of an expression, in order; those that find positions are reads, too."""
-    found: dict[x.Read, int] = {}
+    guards_of: dict[x.Read, int] = {}
     for read, guards in _reads(e, 0):
-        found[read] = min(found.get(read, guards), guards)
+        guards_of[read] = min(guards_of.get(read, guards), guards)
     return tuple(
         Access(
             r.tensor.op, r.indices, typicals(r.tensor.shape), dtype_bytes(r.tensor.dtype), guards
         )
-        for r, guards in ((r, found[r]) for r in dict.fromkeys(x.reads(e)))
+        for r, guards in ((r, guards_of[r]) for r in dict.fromkeys(x.reads(e)))
     )
 
 

@@ -95,10 +95,10 @@ def _lanes(nest: BlockNest) -> dict[Axis, Lanes]:
 def _covered(nest: BlockNest, threads: Floats) -> dict[Axis, Floats]:
     """Points of each axis that a block of threads computes."""
     axes, level = nest.block.spatial, _shared_level(nest)
-    found = coverage([nest.tiles[a][level] * 1.0 for a in axes], threads)
+    covered = coverage([nest.tiles[a][level] * 1.0 for a in axes], threads)
     return {
         a: np.minimum(n * register_extent(nest, a), a.typical)
-        for a, n in zip(axes, found, strict=True)
+        for a, n in zip(axes, covered, strict=True)
     }
 
 

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from tilework.kinds.cuda.features.lanes import Floats
 from tilework.kinds.cuda.features.population import Cost
 from tilework.kinds.cuda.features.terms import TERMS
-from tilework.kinds.cuda.tiling import form_of
+from tilework.kinds.cuda.tiling import FORMS, form_of
 from tilework.space.levels import Role
 from tilework.space.nest import BlockNest
 
-_FORMS = ("tiled", "mma", "across", "rows", "direct", "transform", "ragged", "points")
 _KERNEL = ("registers", "spills", "resident", "waves", "busiest", "dram_bytes")
 _GEOMETRY = (
     "threads", "grid", "shared", "accumulators", "fragments", "expanded", "overhang",
@@ -39,7 +38,7 @@ _EXTENTS = (
 )
 
 FEATURE_NAMES: tuple[str, ...] = (
-    *_FORMS, *_GEOMETRY, *_KERNEL, *_COUNTS, *_EXTRA, *_EXTENTS,
+    *FORMS, *_GEOMETRY, *_KERNEL, *_COUNTS, *_EXTRA, *_EXTENTS,
     *(f"seconds_{name}" for name in TERMS if name != "launch"),
     "draft_block", "draft_total",
 )  # fmt: skip
@@ -47,17 +46,17 @@ FEATURE_NAMES: tuple[str, ...] = (
 or 1."""
 
 
-def feature_matrix(found: list[Cost]) -> NDArray[np.float32]:
+def feature_matrix(costs: list[Cost]) -> NDArray[np.float32]:
     """Features from costs: float32 of shape (P, S, F) for S blocks."""
-    count = len(found[0].seconds)
-    out = np.empty((count, len(found), len(FEATURE_NAMES)), np.float32)
-    total = np.sum([c.seconds for c in found], axis=0)
-    for s, cost in enumerate(found):
+    count = len(costs[0].seconds)
+    out = np.empty((count, len(costs), len(FEATURE_NAMES)), np.float32)
+    total = np.sum([c.seconds for c in costs], axis=0)
+    for s, cost in enumerate(costs):
         columns = _numbers(cost)
         own = form_of(cost.nest.block)
-        for c, name in enumerate(_FORMS):
+        for c, name in enumerate(FORMS):
             out[:, s, c] = name == own
-        at = len(_FORMS)
+        at = len(FORMS)
         values = np.stack([*columns, *_times(cost, total)], axis=1)
         out[:, s, at:] = np.log2(values + 1.0)
     return out

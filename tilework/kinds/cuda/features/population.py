@@ -82,13 +82,13 @@ def _scored(
     outputs = {t.op for t in known.sketch.dag.outputs}
     out, at = [], 0
     for counted in known.counted:
-        found, here = [], slice(at, at + counted[0][0].count)
+        blocks, here = [], slice(at, at + counted[0][0].count)
         for s, (nest, counts) in enumerate(counted):
             own = None if registers is None else np.asarray(registers[here, s], np.float64)
             lost = None if spills is None else np.asarray(spills[here, s], np.float64)
             kernel = kernel_of(nest, counts, target, outputs, known.constants, own, lost)
-            found.append(Cost(nest, counts, kernel, combined(kernel.parts, known.constants)))
-        out.append(found)
+            blocks.append(Cost(nest, counts, kernel, combined(kernel.parts, known.constants)))
+        out.append(blocks)
         at = here.stop
     return out
 

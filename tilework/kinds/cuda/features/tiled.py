@@ -55,11 +55,11 @@ class _Tile:
         """Elements that a thread loads of an operand in one fetch."""
         extents: dict[Axis, Ints] = {a: self.nest.tiles[a][3] for a in self.nest.block.spatial}
         extents |= self.copies
-        found = elements(access, extents, self.nest.count) * self.bodies
+        loads = elements(access, extents, self.nest.count) * self.bodies
         for axis in self.nest.block.spatial:
             if axis in access.axes:
-                found = found * self.nest.tiles[axis][1]
-        return found
+                loads = loads * self.nest.tiles[axis][1]
+        return loads
 
 
 def tiled_counts(nest: BlockNest, limits: ArchLimits, constants: Constants) -> Counts:

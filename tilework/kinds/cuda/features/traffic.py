@@ -41,7 +41,7 @@ def memory_bytes(
         constants: of the model.
     """
     kept = device.l2_bytes * constants.l2_kept
-    found: dict[Operation, Floats] = {}
+    by_tensor: dict[Operation, Floats] = {}
     for access in reads_of(nest.block):
         once = float(access.touched * access.itemsize)
         total = np.full(nest.count, once)
@@ -49,12 +49,12 @@ def memory_bytes(
             total = np.maximum(total, _by_waves(nest, access, blocks))
         elif not isinstance(access.op, Placeholder):
             total = np.zeros(nest.count)
-        found[access.op] = np.maximum(found.get(access.op, 0.0), total)
+        by_tensor[access.op] = np.maximum(by_tensor.get(access.op, 0.0), total)
     write = block_facts(nest.block).write
     stored = float(write.touched * write.itemsize)
     leaves = write.op in outputs or stored > kept
     own = np.full(nest.count, stored if leaves else 0.0)
-    return np.asarray(sum(found.values(), own))
+    return np.asarray(sum(by_tensor.values(), own))
 
 
 def reads_of(block: Block) -> tuple[Access, ...]:
@@ -77,11 +77,11 @@ def _by_waves(nest: BlockNest, access: Access, blocks: Floats) -> Floats:
     grid = [nest.tiles[a][0] * 1.0 for a in axes]
     total = np.prod(grid, axis=0)
     waves = np.ceil(total / blocks)
-    found = coverage(grid, np.minimum(blocks, total))
+    of_wave = coverage(grid, np.minimum(blocks, total))
     covered: dict[Axis, Floats] = {}
     for a in nest.block.reduce:
         covered[a] = np.full(nest.count, float(a.typical))
-    for a, n in zip(axes, found, strict=True):
+    for a, n in zip(axes, of_wave, strict=True):
         tile = np.prod(nest.tiles[a][1:], axis=0)
         covered[a] = np.minimum(n * tile, a.typical)
     return waves * elements(access, covered, nest.count) * access.itemsize

@@ -101,11 +101,11 @@ class Inner:
             first: the first point of the block's tile and of the fetch, along each axis.
         """
         terms, dense = self._terms(stage, first)
-        found = self._fragments(stage, first, terms, dense)
+        fragments = self._fragments(stage, first, terms, dense)
         term = var_or_zero(terms.term)
-        together = [f.fill() for f in found.values() if f.together > 1]
-        alone = [f.fill(term) for f in found.values() if f.together == 1]
-        update = self._update(found, first, terms)
+        together = [f.fill() for f in fragments.values() if f.together > 1]
+        alone = [f.fill(term) for f in fragments.values() if f.together == 1]
+        update = self._update(fragments, first, terms)
         return terms.loop(seq(*together) if together else None, seq(*alone, update))
 
     def _terms(self, stage: Expr, first: Point) -> tuple[Terms, set[Read]]:
@@ -117,8 +117,8 @@ class Inner:
             for count in VECTORS if expanded else ():
                 if extent % count == 0:
                     terms = Terms(self.nest, count)
-                    found = self._fragments(stage, first, terms, set())
-                    dense = {read for read, f in found.items() if f.is_dense(count)}
+                    fragments = self._fragments(stage, first, terms, set())
+                    dense = {read for read, f in fragments.items() if f.is_dense(count)}
                     if dense:
                         return terms, dense
         return Terms(self.nest, 1), set()
@@ -162,14 +162,14 @@ class Inner:
         """The place in the block's tile and in the fetch, along the axes that are held."""
         return {a: self.tile.local(a, held) for a in held.virtual} | terms.at(term)
 
-    def _update(self, found: Mapping[Read, Fragment], first: Point, terms: Terms) -> Stmt:
+    def _update(self, fragments: Mapping[Read, Fragment], first: Point, terms: Terms) -> Stmt:
         """One term of all points."""
         axes, term = self.tile.axes, var_or_zero(terms.term)
         held = self.tile.held(axes)
 
         def resolve(op: Operation, read: Read, indices: tuple[Expr, ...]) -> Expr:
-            if read in found:
-                return found[read].at(held, term)
+            if read in fragments:
+                return fragments[read].at(held, term)
             return element(self.ctx, self.block, op, indices)
 
         local = self._local(held, terms, term)

@@ -35,7 +35,7 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     block = block_nest.block
     node = block.body
     assert isinstance(node, Reduce)
-    found = Names.of(node.source, block.ragged.ends)
+    names = Names.of(node.source, block.ragged.ends)
     cut = {a: [int(n[0]) for n in block_nest.tiles[a]] for a in block.spatial}
     grid = {a: loop_var(f"{a.name}.b", cut[a][0]) for a in block.spatial}
     thread = {a: loop_var(f"{a.name}.t", cut[a][1]) for a in block.spatial}
@@ -62,9 +62,9 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     def steps(rest: tuple[Axis, ...], index: Point) -> Stmt:
         """The loops of these axes, inside those whose indices are known."""
         if not rest:
-            return each(add(acc, where, node, bind(found.source, inside | index, read)))
+            return each(add(acc, where, node, bind(names.source, inside | index, read)))
         axis, after = rest[0], rest[1:]
-        limit = dict(found.limits).get(axis)
+        limit = dict(names.limits).get(axis)
         var = loop_var(f"{axis.name}.i", axis.points)
         mine = {**index, axis: var_or_zero(var) if limit is None else var}
         body = steps(after, mine)
@@ -74,14 +74,14 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
                 return nest([(var, axis.points, "unroll")], body)
             return For(var, axis.points, "serial", body, expand=int(copies[axis][0]))
         if not any(a in block.ragged.ends for a in after):
-            body = let(found.late, lambda e: bind(e, base | mine, read), body)
+            body = let(names.late, lambda e: bind(e, base | mine, read), body)
         end = binary("min", const(axis.points), bind(limit, base, read))
         end = binary("max", ZERO, end)
         return For(var, end, "serial", body, expand=int(copies[axis][0]))
 
     ragged = tuple(a for a in block.reduce if a in block.ragged.ends)
     others = tuple(a for a in block.reduce if a not in block.ragged.ends)
-    sums = let(found.early, lambda e: bind(e, base, read), steps((*ragged, *others), {}))
+    sums = let(names.early, lambda e: bind(e, base, read), steps((*ragged, *others), {}))
     store = store_result(ctx, block, at, Load(acc.dtype, acc, where))
     store = guarded(guards(at, rows), store)
     body = seq(each(start(acc, where, node)), sums, each(store))

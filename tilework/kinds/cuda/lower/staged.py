@@ -104,7 +104,7 @@ class Staged:
         """Whether fetches may go past the registers: 16 bytes of memory as they are, or zeros."""
         if self.shares.width * self.operand.itemsize != _ASYNC_BYTES:
             return False
-        found = []
+        fits = []
 
         def body(turn: Turn) -> Stmt:
             at, value = (ZERO, *turn.local), self._value(turn, first)
@@ -116,11 +116,11 @@ class Staged:
                 good = False
             else:
                 good = good and is_aligned(core.buffer, core.indices, turn.lane, {})
-            found.append(good)
+            fits.append(good)
             return Store(self.buffer, at, value)
 
         self.shares.loop(body)
-        return found[0]
+        return fits[0]
 
     # -- values -----------------------------------------------------------------------------------
 

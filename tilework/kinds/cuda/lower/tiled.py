@@ -79,9 +79,9 @@ class _Tiled:
         out, span = {}, spans(self.nest)
         for i, operand in enumerate(operands(self.block)):
             if operand.stageable and chosen(self.nest, f"stage{i}") != DIRECT:
-                found = box(self.nest, i, operand, span)
+                region = box(self.nest, i, operand, span)
                 out[operand.read] = Staged(
-                    self.ctx, self.block, operand, found, self.stages, self.thread, self.count
+                    self.ctx, self.block, operand, region, self.stages, self.thread, self.count
                 )
         return out
 
@@ -143,8 +143,8 @@ class _Tiled:
 
     def _fetch_of(self, number: Axis) -> tuple[Names, Point]:
         """The first point of a fetch by its number."""
-        names, found = place(number, self.fetches)
-        return names, self._fetch_point(found)
+        names, point = place(number, self.fetches)
+        return names, self._fetch_point(point)
 
     def _fetch_point(self, number: Mapping[Axis, Expr]) -> Point:
         """The first point of the block's tile and of a fetch, along each axis."""

@@ -55,7 +55,7 @@ def resources_of(cubin: Cubin) -> dict[str, Resources]:
     symbols = _symbols(cubin, by_name)
     notes = dict(_notes_by_symbol(by_name, symbols))
     reserved = _RESERVED if cubin.arch >= _RESERVING_ARCH else 0
-    found = {}
+    by_kernel = {}
     for section in cubin.sections:
         name = section.name.removeprefix(".text.")
         if name == section.name:
@@ -67,14 +67,14 @@ def resources_of(cubin: Cubin) -> dict[str, Resources]:
                 bound = words[0] * words[1] * words[2]
         if (_REGISTERS, name) not in notes:
             raise CubinError(f"the cubin does not say how many registers {name} takes")
-        found[name] = Resources(
+        by_kernel[name] = Resources(
             notes[_REGISTERS, name],
             notes.get((_FRAME, name), 0),
             max(shared.size - reserved, 0) if shared else 0,
             section.size,
             bound,
         )
-    return found
+    return by_kernel
 
 
 def _symbols(cubin: Cubin, by_name: dict[str, Section]) -> list[str]:

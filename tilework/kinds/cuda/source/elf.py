@@ -83,8 +83,8 @@ def _read(code: bytes) -> Cubin:
         raise CubinError("the cubin is damaged (its table of sections)")
     rows = [_SECTION.unpack_from(code, at + entry * i) for i in range(count)]
     names = _bytes(code, rows[names_at])
-    found = [Section(text_at(names, r[0]), r[5], _bytes(code, r), r[6]) for r in rows]
-    return Cubin((flags >> 8 if abi >= _WIDE_FLAGS else flags) & 0xFF, tuple(found))
+    sections = [Section(text_at(names, r[0]), r[5], _bytes(code, r), r[6]) for r in rows]
+    return Cubin((flags >> 8 if abi >= _WIDE_FLAGS else flags) & 0xFF, tuple(sections))
 
 
 def _bytes(code: bytes, row: tuple[int, ...]) -> bytes:

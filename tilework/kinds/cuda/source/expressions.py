@@ -52,10 +52,10 @@ class Expressions:
             values: what is stored.
         """
         name, form = self.names.buffer(buffer), flat(buffer, indices, self.names.known)
-        found = self.names.base(buffer, form)
-        if found is None:
+        near = self.names.base(buffer, form)
+        if near is None:
             return f"TW_{what}({', '.join((name, self.sum(form), *values))})"
-        base, rest = found
+        base, rest = near
         return f"TW_{what}_AT({', '.join((name, base, self.sum(rest), *values))})"
 
     def load(self, buffer: Buffer, indices: Sequence[x.Expr]) -> str:

@@ -44,17 +44,17 @@ class Names:
 
     def base(self, buffer: Buffer, form: Form[Expr]) -> tuple[str, Form[Expr]] | None:
         """The place in a buffer from which an access has least to go, and the way from there."""
-        found: tuple[Terms, str] | None = None
+        longest: tuple[Terms, str] | None = None
         own = {(id(a), c) for a, c in form.coefficients.items()} if self.bases else set()
         for (where, terms), name in self.bases.items():
-            longer = found is None or len(terms) > len(found[0])
+            longer = longest is None or len(terms) > len(longest[0])
             if where is buffer and longer and terms <= own:
-                found = terms, name
-        if found is None:
+                longest = terms, name
+        if longest is None:
             return None
-        terms = found[0]
+        terms = longest[0]
         rest = form.only(lambda a: (id(a), form.coefficients[a]) not in terms)
-        return found[1], rest + constant(form.const)
+        return longest[1], rest + constant(form.const)
 
     def table(self, e: Lookup) -> str:
         """The name of an array that holds a constant matrix."""

@@ -101,12 +101,12 @@ def compile_text(text: str, arch: str, name: str) -> Compiled:
         except nvrtc.NVRTCError as e:
             log = nvrtc.getProgramLog(program)
             raise BuildError(f"{name} for {arch}: {_first_error(log) or e}") from e
-        found = padded(nvrtc.getCUBIN(program))
+        code = padded(nvrtc.getCUBIN(program))
         log = nvrtc.getProgramLog(program)
     finally:
         nvrtc.destroyProgram(program)
     spilled = {m[1]: int(m[2]) + int(m[3]) for m in _SPILLS.finditer(log)}
-    return Compiled(found, spilled)
+    return Compiled(code, spilled)
 
 
 def compiler_name() -> str:

@@ -52,15 +52,15 @@ def opcode_counts(code: bytes) -> dict[str, Counter[str]]:
 
 def opcode_counts_of(cubin: Cubin) -> dict[str, Counter[str]]:
     """How often each instruction stands in the functions of a cubin; see `opcode_counts`."""
-    found = {}
+    by_kernel = {}
     for section in cubin.sections:
         name = section.name.removeprefix(".text.")
         if name == section.name:
             continue
         if section.size % _BYTES:
             raise CubinError(f"the cubin is damaged (code of {name})")
-        found[name] = _counted(section.data, cubin.arch)
-    return found
+        by_kernel[name] = _counted(section.data, cubin.arch)
+    return by_kernel
 
 
 def multiply_adds(counts: Counter[str]) -> int:
@@ -78,10 +78,10 @@ def _counted(code: bytes, arch: int) -> Counter[str]:
     operation = (words[:, 0] & _OPERATION).astype(np.int64)
     width = (words[:, 1] >> np.uint64(9)).astype(np.int64) & 7
     special = _OTHERWISE if arch >= _BLACKWELL else {}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     pairs, numbers = np.unique(operation * 8 + width, return_counts=True)
     for pair, number in zip(pairs.tolist(), numbers.tolist(), strict=True):
         which = pair // 8
         name = special.get(which) or _OPERATIONS.get(which) or f"OP_{which:03x}"
-        found[name + (_WIDTHS.get(pair % 8, "") if name in _WITH_WIDTH else "")] += number
-    return found
+        counts[name + (_WIDTHS.get(pair % 8, "") if name in _WITH_WIDTH else "")] += number
+    return counts

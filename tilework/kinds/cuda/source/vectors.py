@@ -39,7 +39,7 @@ class VectorStore:
         self.store, self.var, self.texts, self.lines = store, var, texts, lines
         self.count = var.points
         self._vectors: dict[int, str] = {}
-        self._made: dict[tuple[object, ...], str] = {}
+        self._variables: dict[tuple[object, ...], str] = {}
 
     def write(self) -> None:
         """Print it."""
@@ -117,14 +117,14 @@ class VectorStore:
         where = " && ".join(texts.text(c) for c in conditions)
         del texts.names.known[self.var]
         key = (value, where)
-        if key not in self._made:
-            self._made[key] = texts.names.fresh("v")
+        if key not in self._variables:
+            self._variables[key] = texts.names.fresh("v")
             kind = _TYPES[load.buffer.dtype]
             if where:
                 zero = f"TW_ZERO{n}" if kind == "float" else f"make_int{n}({', '.join('0' * n)})"
                 value = f"({where}) ? {value} : {zero}"
-            self.lines.add(f"const {kind}{n} {self._made[key]} = {value};")
-        self._vectors[id(node)] = self._made[key]
+            self.lines.add(f"const {kind}{n} {self._variables[key]} = {value};")
+        self._vectors[id(node)] = self._variables[key]
         return True
 
 
