@@ -367,25 +367,22 @@ def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
     It has the same range or a wider one, since rests may be anything; None without floors. Of
     several floors in one product the first is replaced.
     """
-    places = {m: next((i for i, a in enumerate(m) if isinstance(a, Floor)), None) for m in terms}
+    floors = {m: next((a for a in m if isinstance(a, Floor)), None) for m in terms}
     scale = 1
-    for m, i in places.items():
-        atom = m[i] if i is not None else None
-        if isinstance(atom, Floor):
-            scale = math.lcm(scale, atom.by // math.gcd(atom.by, terms[m]))
+    for m, floor in floors.items():
+        if floor is not None:
+            scale = math.lcm(scale, floor.by // math.gcd(floor.by, terms[m]))
     out: Whole = 0
-    changed = False
     for m, c in terms.items():
-        i = places[m]
-        atom = m[i] if i is not None else None
-        if i is None or not isinstance(atom, Floor):
+        floor = floors[m]
+        if floor is None:
             out = out + Symbolic.of({m: c * scale})
             continue
-        changed = True
-        rest = symbol(f"rest of {atom}", 0, atom.by - 1)
-        others = Symbolic.of({(*m[:i], *m[i + 1 :]): c * scale // atom.by})
-        out = out + (atom.whole - rest) * others
-    return scale, _terms(out) if changed else None
+        at = m.index(floor)
+        rest = symbol(f"rest of {floor}", 0, floor.by - 1)
+        others = Symbolic.of({(*m[:at], *m[at + 1 :]): c * scale // floor.by})
+        out = out + (floor.whole - rest) * others
+    return scale, _terms(out) if any(floors.values()) else None
 
 
 def _value(atom: Atom, at: Point) -> int:

@@ -1,0 +1,58 @@
+"""What keeps the engine readable: short files, narrow classes, names that say something."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ENGINE = Path(__file__).parents[1] / "tilework"
+TEXTS = {p.relative_to(ENGINE).as_posix(): p.read_text() for p in sorted(ENGINE.rglob("*.py"))}
+
+LINES, METHODS = 400, 20
+LONGER = {"record.py"}
+"""What a record is, and which of several is the best: all of it is imported from there."""
+WIDER = {"TuningSession"}
+"""A search as its users hold it."""
+EMPTY = {"found", "told", "made", "limited"}
+NOT_YET = ("search/", "kinds/cpu/machine.py")
+"""Where such names still stand."""
+
+
+def wide(tree: ast.AST) -> Iterator[str]:
+    """Classes of many methods. Operators do not count: a reader knows what they are."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            names = {f.name for f in node.body if isinstance(f, ast.FunctionDef)}
+            count = sum(not name.startswith("__") for name in names)
+            if count > METHODS and node.name not in WIDER:
+                yield f"{node.name} has {count} methods"
+
+
+def empty(tree: ast.AST) -> Iterator[str]:
+    """Local names that say of anything that it is there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.arg):
+            name = node.arg if isinstance(node, ast.arg) else node.id
+            if name in EMPTY:
+                yield f"line {node.lineno}: {name}"
+
+
+def test_files_are_short():
+    long = [f for f, text in TEXTS.items() if text.count("\n") > LINES and f not in LONGER]
+    assert not long
+
+
+def test_classes_are_narrow_and_names_say_what_they_hold():
+    seen = []
+    for file, text in TEXTS.items():
+        tree = ast.parse(text)
+        checks = (wide,) if file.startswith(NOT_YET) else (wide, empty)
+        seen += [f"{file}: {what}" for check in checks for what in check(tree)]
+    assert not seen
+
+
+def test_a_wide_class_and_an_empty_name_would_be_seen():
+    methods = "".join(f"  def m{i}(self): pass\n" for i in range(METHODS + 1))
+    assert list(wide(ast.parse(f"class C:\n{methods}")))
+    assert list(empty(ast.parse("def f(found):\n  told = found")))
