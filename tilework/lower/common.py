@@ -19,7 +19,7 @@ from tilework.te.tensor import Operation
 ZERO = Const("int32", 0)
 Resolver = Callable[[Operation, Read, tuple[Expr, ...]], Expr]
 """What stands for a read, given the op, the original read and its indices after replacement."""
-Point = dict[Axis, Expr]
+Indices = dict[Axis, Expr]
 """An index for each of some axes."""
 LoopSpec = tuple[Axis, Extent | Expr, str]
 """A loop's variable, its extent and its kind: `tilework.lower.ir.For` without a body."""

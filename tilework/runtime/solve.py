@@ -19,7 +19,7 @@ class Dimension(NamedTuple):
     extent: Extent
 
 
-class Rule(NamedTuple):
+class Equation(NamedTuple):
     """``symbol = (dimension - rest) / factor``, where ``rest`` is made of symbols known before."""
 
     symbol: Symbol
@@ -40,7 +40,7 @@ class Solver:
         symbols: all of the network.
 
     Attributes:
-        rules: how each symbol is found, in an order in which what one needs is known.
+        equations: how each symbol is found, in an order in which what one needs is known.
 
     Raises:
         ShapeError: no input says what a symbol is.
@@ -53,8 +53,8 @@ class Solver:
             for i, value in enumerate(inputs)
             for d, extent in enumerate(value.shape)
         ]
-        self.rules = list(self._rules_in_order())
-        missing = set(self.symbols) - {r.symbol for r in self.rules}
+        self.equations = list(self._in_order())
+        missing = set(self.symbols) - {e.symbol for e in self.equations}
         if missing:
             raise ShapeError(
                 f"{name}: the shapes of its inputs do not say what "
@@ -72,11 +72,15 @@ class Solver:
             if len(shape) != len(value.shape):
                 raise ShapeError(self._wrong(value, shape))
         values: dict[Symbol, int] = {}
-        for rule in self.rules:
-            symbol, at = rule.symbol, rule.at
+        for equation in self.equations:
+            symbol, at = equation.symbol, equation.at
             given = shapes[at.input][at.number]
-            rest = rule.rest.value(values) if isinstance(rule.rest, Symbolic) else rule.rest
-            number, left = divmod(given - rest, rule.factor)
+            rest = (
+                equation.rest.value(values)
+                if isinstance(equation.rest, Symbolic)
+                else equation.rest
+            )
+            number, left = divmod(given - rest, equation.factor)
             if left:
                 raise ShapeError(self._unfit(at, given, values))
             self.check(symbol, number, f", by {self._where(at)}")
@@ -119,18 +123,20 @@ class Solver:
                 f"{symbol.low} to {symbol.high}"
             )
 
-    def _rules_in_order(self) -> Iterator[Rule]:
-        """How each symbol is found, in an order in which what a rule needs is known."""
+    def _in_order(self) -> Iterator[Equation]:
+        """How each symbol is found, in an order in which what a equation needs is known."""
         known: set[Symbol] = set()
         for plain in (True, False):
             more = True
             while more:
                 more = False
                 for at in self._dimensions:
-                    rule = _rule(at, known)
-                    if rule is not None and (not plain or (rule.factor == 1 and rule.rest == 0)):
-                        yield rule
-                        known.add(rule.symbol)
+                    equation = _equation(at, known)
+                    if equation is not None and (
+                        not plain or (equation.factor == 1 and equation.rest == 0)
+                    ):
+                        yield equation
+                        known.add(equation.symbol)
                         more = True
 
     def _where(self, at: Dimension) -> str:
@@ -148,7 +154,7 @@ class Solver:
         ranges = ", ".join(f"{s.name} is {s.low} to {s.high}" for s in depends)
         if all(s in values for s in depends) and isinstance(at.extent, Symbolic):
             wanted = f"{at.extent} = {at.extent.value(values)}"
-            places = {r.symbol: self._where(r.at) for r in self.rules}
+            places = {e.symbol: self._where(e.at) for e in self.equations}
             by = ", ".join(f"{s.name} = {values[s]} by {places[s]}" for s in depends)
             return (
                 f"{self._name}: {self._where(at)} is {given}, not {wanted}, with {by} ({ranges})"
@@ -156,7 +162,7 @@ class Solver:
         return f"{self._name}: {self._where(at)} is {given}, never {at.extent} ({ranges})"
 
 
-def _rule(at: Dimension, known: set[Symbol]) -> Rule | None:
+def _equation(at: Dimension, known: set[Symbol]) -> Equation | None:
     """How a dimension says what its only unknown symbol is; None if it does not."""
     if not isinstance(at.extent, Symbolic):
         return None
@@ -168,4 +174,4 @@ def _rule(at: Dimension, known: set[Symbol]) -> Rule | None:
     rest = at.extent - symbol * factor
     if not factor or unknown[0] in symbols_of([rest]):
         return None
-    return Rule(unknown[0], at, factor, rest)
+    return Equation(unknown[0], at, factor, rest)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilework.kinds.cpu.relocations import MACHINES, Machine
+from tilework.kinds.cpu.relocations import MACHINES, ObjectForm
 
 _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -104,7 +104,7 @@ def read_object(code: bytes, arch: str) -> ObjectFile:
 class _Reader:
     """Reads one object file."""
 
-    def __init__(self, code: bytes, machine: Machine) -> None:
+    def __init__(self, code: bytes, machine: ObjectForm) -> None:
         self._code, self._machine = code, machine
         self._sections: list[_Section] = []
 

@@ -22,9 +22,9 @@ class Relocation:
         before: bytes before them that the loader looks at.
         near: whether it must refer to the object itself: the loader ends the process where
             something else is out of its reach.
-        fixed: bits of these bytes, as a little-endian number, that must be as in ``found``: those
+        fixed: bits of these bytes, as a little-endian number, that must be as in ``bits``: those
             that are filled in, and those that tell which instruction it is.
-        found: these bits, before anything is filled in.
+        bits: these bits, before anything is filled in.
         align: its place is a multiple of so many bytes.
     """
 
@@ -32,16 +32,16 @@ class Relocation:
     before: int = 0
     near: bool = False
     fixed: int = _ALL
-    found: int = 0
+    bits: int = 0
     align: int = 1
 
     def fits(self, there: bytes) -> bool:
         """Whether the bytes at its place are ones that it may change."""
-        return int.from_bytes(there, "little") & self.fixed == self.found
+        return int.from_bytes(there, "little") & self.fixed == self.bits
 
 
 @dataclass(frozen=True)
-class Machine:
+class ObjectForm:
     """What object files for an architecture look like.
 
     Attributes:
@@ -55,7 +55,7 @@ class Machine:
 
 def _instruction(opcode: int, mask: int, field: int, near: bool) -> Relocation:
     """Fills in ``field`` of an instruction of AArch64 that is ``opcode`` under ``mask``."""
-    return Relocation(4, near=near, fixed=mask | field, found=opcode, align=4)
+    return Relocation(4, near=near, fixed=mask | field, bits=opcode, align=4)
 
 
 _PAGE = 0x60FFFFE0
@@ -90,5 +90,5 @@ _AARCH64 = {
     312: _instruction(0xF9400000, 0xFFC00000, _LOW, False),  # LD64_GOT_LO12_NC: ldr x, [x, #]
 }
 
-MACHINES = {"x86_64": Machine(62, _X86_64), "aarch64": Machine(183, _AARCH64)}
+MACHINES = {"x86_64": ObjectForm(62, _X86_64), "aarch64": ObjectForm(183, _AARCH64)}
 """By architecture."""

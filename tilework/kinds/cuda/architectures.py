@@ -80,8 +80,8 @@ def _arch(number: int, threads: int, blocks: int, shared_kib: int, lanes: int) -
 
 
 ARCHITECTURES: dict[str, ArchLimits] = {
-    found.name: found
-    for found in (
+    limits.name: limits
+    for limits in (
         _arch(70, 2048, 32, 96, 64),  # Volta; compilers of CUDA 13 do not know it any more
         _arch(75, 1024, 16, 64, 64),  # Turing
         _arch(80, 2048, 32, 164, 64),  # Ampere, A100

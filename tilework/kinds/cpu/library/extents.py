@@ -82,7 +82,7 @@ def shared_tables(image: Image, extents: Extents) -> list[str]:
     places = {symbol: n for n, symbol in enumerate(symbols)}
     rules = [
         (places[r.symbol], r.at.input, r.at.number, extents.number(r.rest), r.factor)
-        for r in solver.rules
+        for r in solver.equations
     ]
     io_sizes, behind = _io_extents(image, extents)
     outputs = {v.io: n for n, v in enumerate(ends.outputs)}

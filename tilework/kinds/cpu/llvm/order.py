@@ -24,10 +24,8 @@ from tilework.lower.ir import For, If, Load, Stmt, Store
 from tilework.te.expr import Axis, IfThenElse, Lookup, walk
 from tilework.te.parts import Parts
 
-Point = dict[Axis, int]
 
-
-def by_element(s: For, addresses: Addresses) -> tuple[Stmt, list[Point]] | None:
+def by_element(s: For, addresses: Addresses) -> tuple[Stmt, list[dict[Axis, int]]] | None:
     """Body and points of a perfect nest of expanded loops, ordered by the element that they read.
 
     None where that would not help: the nest is not one vector update of a register, it reads

@@ -31,12 +31,21 @@ import numpy as np
 
 from tilework.kinds.cuda.geometry import least_blocks, registers_asked
 from tilework.kinds.cuda.lower.flat import Names, chosen, guarded, guards, named, place
-from tilework.kinds.cuda.lower.inner import Inner, Point
+from tilework.kinds.cuda.lower.inner import Inner
 from tilework.kinds.cuda.lower.staged import Staged
 from tilework.kinds.cuda.lower.terms import reduction, start
 from tilework.kinds.cuda.lower.thread_tile import ThreadTile
 from tilework.kinds.cuda.staging import DIRECT, box, operands, spans
-from tilework.lower.common import ZERO, const, load, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import (
+    ZERO,
+    Indices,
+    const,
+    load,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Barrier, Commit, If, Let, Region, Stmt, Wait, seq
@@ -141,12 +150,12 @@ class _Tiled:
         step = Let(stage, binary("%", number, const(2)), step)
         return seq(prologue, nest([(number, total, "serial")], step))
 
-    def _fetch_of(self, number: Axis) -> tuple[Names, Point]:
+    def _fetch_of(self, number: Axis) -> tuple[Names, Indices]:
         """The first point of a fetch by its number."""
         names, point = place(number, self.fetches)
         return names, self._fetch_point(point)
 
-    def _fetch_point(self, number: Mapping[Axis, Expr]) -> Point:
+    def _fetch_point(self, number: Mapping[Axis, Expr]) -> Indices:
         """The first point of the block's tile and of a fetch, along each axis."""
         out = {a: self.tile.first(a) for a in self.tile.axes}
         for axis, n in number.items():
