@@ -114,7 +114,7 @@ def _match(net: Network, node: Node) -> _Match | None:
     if scales is None or zeros is None:
         return None
     shape = net.types[node.name].shape
-    tail = _tail(net, node, x.scale * scales, shape)
+    tail = _tail(net, node, x.scale * scales)
     largest = np.abs(np.moveaxis(w.numbers - w.zeros, axis, 0).reshape(len(scales), -1)).sum(1)
     for end in (tail, _Tail(node)):
         bias = np.zeros(len(scales), np.int64) if end.bias is None else end.bias
@@ -144,7 +144,7 @@ class _Tail:
     views: tuple[Node, ...] = ()
 
 
-def _tail(net: Network, node: Node, scales: NDArray[np.float32], shape: Shape) -> _Tail:
+def _tail(net: Network, node: Node, scales: NDArray[np.float32]) -> _Tail:
     """The way from a product to its quantisation; the product alone if there is none."""
     tail, at = _Tail(node), node
     while alone(net, at.name):
@@ -156,7 +156,7 @@ def _tail(net: Network, node: Node, scales: NDArray[np.float32], shape: Shape) -
         if reader.op == "reshape":
             tail.views = (*tail.views, reader)
         elif reader.op == "add" and not bounded:
-            bias = _bias(net, node, reader, at.name, scales, shape)
+            bias = _bias(net, node, reader, at.name, scales)
             if bias is None:
                 break
             tail.bias = bias if tail.bias is None else tail.bias + bias
@@ -176,7 +176,6 @@ def _bias(
     add: Node,
     x: str,
     scales: NDArray[np.float32],
-    shape: Shape,
 ) -> NDArray[np.int64] | None:
     """What is added to each channel, in integers of the scale of the sums."""
     (other,) = [v for v in add.inputs if v != x] or [x]

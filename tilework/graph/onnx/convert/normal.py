@@ -112,29 +112,31 @@ def _softmax(op: str) -> Converter:
 
 
 def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
-    a, rank = attributes(node), c.rank(node.input[0])
-    axes = tuple(range(normal(int(a.get("axis", -1)), rank), rank))
-    epsilon = float(a.get("epsilon", 1e-5))
-    x = c.value(node.input[0])
-    y = wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=True)
-    y = c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
+    y, axes, epsilon = _normalized(c, node, center=True)
     if optional(node, 2):
         y = c.op("add", y, c.value(node.input[2]), name=node.output[0])
     outputs: list[str | np.ndarray | Numbers | None] = [y]
     if len(node.output) > 1:
-        mean, _, var = _moments(c, x, axes)
+        mean, _, var = _moments(c, c.value(node.input[0]), axes)
         deviation = c.op("sqrt", c.op("add", var, like(c, epsilon, var)))
         outputs += [mean, c.op("reciprocal", deviation)]
     return outputs
 
 
 def _rms_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
+    return _normalized(c, node, center=False)[0]
+
+
+def _normalized(
+    c: OnnxContext, node: onnx.NodeProto, *, center: bool
+) -> tuple[str, tuple[int, ...], float]:
+    """What is normalized from an axis on, times its scale; the axes, and the epsilon."""
     a, rank = attributes(node), c.rank(node.input[0])
     axes = tuple(range(normal(int(a.get("axis", -1)), rank), rank))
     epsilon = float(a.get("epsilon", 1e-5))
     x = c.value(node.input[0])
-    y = wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=False)
-    return c.op("multiply", y, c.value(node.input[1]), name=node.output[0])
+    y = wide(c, "normalize", x, a, axes=axes, epsilon=epsilon, center=center)
+    return c.op("multiply", y, c.value(node.input[1]), name=node.output[0]), axes, epsilon
 
 
 def wide(c: OnnxContext, op: str, x: str, a: dict[str, Any], **attrs: Any) -> str:
