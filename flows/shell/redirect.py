@@ -123,7 +123,7 @@ def end_anyway(client: SyncPrefectClient, publisher: Publisher) -> None:
 
     def set_flow_run_state(
         flow_run_id: UUID | str, state: State, force: bool = False
-    ) -> OrchestrationResult:
+    ) -> OrchestrationResult[Any]:
         if not state.is_final():
             return ask(flow_run_id, state, force=force)
         publisher.flush(END_S)

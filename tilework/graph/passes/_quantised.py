@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ def quantised_constant(net: Network, value: str) -> QuantisedConstant | None:
     return QuantisedConstant(q.astype(np.int64), scales, zeros, q.dtype.name)
 
 
-def _moved(node: Node, array: NDArray) -> NDArray:
+def _moved(node: Node, array: NDArray[Any]) -> NDArray[Any]:
     if node.op == "reshape":
         return array.reshape(node.attrs["shape"])
     return array.transpose(node.attrs["perm"])
