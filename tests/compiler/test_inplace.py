@@ -141,9 +141,9 @@ def lowered(target, monkeypatch):
     seen, room = [], type(lowering_of(target))
     lower = room.lower
 
-    def counted(self, sketch, row, apart=None):
-        seen.append((sketch, tuple(row), tuple(sorted((apart or {}).items()))))
-        return lower(self, sketch, row, apart)
+    def counted(self, sketch, row, strides=None):
+        seen.append((sketch, tuple(row), tuple(sorted((strides or {}).items()))))
+        return lower(self, sketch, row, strides)
 
     monkeypatch.setattr(room, "lower", counted)
     return seen

@@ -150,18 +150,18 @@ def test_an_entry_serves_what_it_was_made_for_alone(folder):
         made.kernel(task, choice, None, helpers)
         made.keep()
 
-    def found(task=task, choice=choice, apart=None):
-        return Kernels(task.target, files)._find(task, choice, apart)[1]
+    def found(task=task, choice=choice, strides=None):
+        return Kernels(task.target, files)._find(task, choice, strides)[1]
 
     assert found() is not None
-    assert found(apart={2: (64, 1)}) is None
+    assert found(strides={2: (64, 1)}) is None
     assert found(choice=choice._replace(sketch_id=choice.sketch_id + 1)) is None
     assert found(task_of("llvm -mcpu=native -num-cores=2")) is None
     assert found(task_of("llvm -mcpu=x86-64-v3 -num-cores=1")) is None
     (path,) = files_of(folder, ".kernel")
     other = Kernels(task.target, files)._find(task, choice, {2: (64, 1)})[0]
     path.rename(path.with_name(f"{other}.kernel"))
-    assert found(apart={2: (64, 1)}) is None
+    assert found(strides={2: (64, 1)}) is None
 
 
 def test_another_compiler_or_engine_makes_another_key(folder, monkeypatch):

@@ -11,7 +11,7 @@ from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.copies import joined, sliced
 from tilework.compiler.kernels import Kernels
-from tilework.compiler.slots import distances, without_copies
+from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
 from tilework.graph.ir import ValueType
@@ -190,7 +190,7 @@ def test_a_dense_value_is_told_apart_where_it_is_not_aligned():
     both = steps.add(lambda p, q: ops.concatenate([p, q], 1), a, b)
     last = steps.add(doubled, both)
     planned, slots = without_copies(steps.plan([last]))
-    first, second = (distances(c, slots, planned) for c in planned.calls[:2])
+    first, second = (strides_of(c, slots, planned) for c in planned.calls[:2])
     assert (slots[a].offset, slots[b].offset) == (0, 3)
     assert first == {}
     assert second == {1: slots[b].strides}

@@ -14,10 +14,11 @@ from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
 from tilework.compiler.memory import Memory
 from tilework.compiler.rounding import LayerChoice, within_bound
-from tilework.compiler.slots import distances, without_copies
+from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError, ShapeError, TargetError
-from tilework.index.extents import Extent, known
+from tilework.index.extents import known
+from tilework.index.strides import Strides
 from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import Kernel
 from tilework.lower.protocol import builder_of
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from tilework.graph.precision import Precision
 
 
-Strides = tuple[Extent, ...]
 _KernelKey = tuple[str, Choice, tuple[tuple[int, Strides], ...]]
 """Workload, schedule, and strides of the arguments that are not dense."""
 
@@ -112,11 +112,11 @@ def _assemble(
                 weights = _weights(plan, call, task)
                 layer = within_bound(task, choices[key], weights, history, kernels)
             chosen.append(layer)
-            apart = distances(call, slots, plan)
-            one = (key, layer.choice, tuple(sorted(apart.items())))
+            strides = strides_of(call, slots, plan)
+            one = (key, layer.choice, tuple(sorted(strides.items())))
             if one not in built:
-                built[one] = kernels.kernel(task, layer.choice, apart, helpers)
-            called.append((built[one], apart))
+                built[one] = kernels.kernel(task, layer.choice, strides, helpers)
+            called.append((built[one], strides))
             progress.step()
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
@@ -194,11 +194,11 @@ def _steps(
     """
     tasks = {row.workload_key: i for i, row in enumerate(report)}
     steps = []
-    for call, (kernel, apart) in zip(plan.calls, kernels, strict=True):
+    for call, (kernel, strides) in zip(plan.calls, kernels, strict=True):
         values = (*call.inputs, call.output)
         tensors = [a for a in kernel.args if a.role != "symbol"]
         refs = [
-            memory.ref(v, a, apart.get(i))
+            memory.ref(v, a, strides.get(i))
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
         sizes = [a.nbytes for a in tensors]

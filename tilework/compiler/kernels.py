@@ -21,6 +21,7 @@ from typing import Any
 from tilework.deferred import Deferred, Helpers
 from tilework.index.documents import Symbols, extent_document, table_document
 from tilework.index.extents import Extent
+from tilework.index.strides import Strides
 from tilework.kept import (
     KeptFiles,
     allowed_bytes,
@@ -47,7 +48,6 @@ _SHARE = 32
 """Kernels have so much of what `tilework.kept.allowed_bytes` says, beside it: some 30,000."""
 _KERNEL, _COMMON = ".kernel", ".common"
 
-Apart = Mapping[int, tuple[Extent, ...]]
 Cache = str | os.PathLike[str] | bool | None
 """A folder to keep kernels in; None or True: the default one; False: none."""
 
@@ -110,13 +110,17 @@ class Kernels:
         self._states: dict[int, str | None] = {}
 
     def kernel(
-        self, task: SearchTask, choice: Choice, apart: Apart | None, helpers: Helpers
+        self,
+        task: SearchTask,
+        choice: Choice,
+        strides: Mapping[int, Strides] | None,
+        helpers: Helpers,
     ) -> Kernel:
         """A kernel, whose code may be still being made; see `Builder.build`."""
-        key, kept = self._find(task, choice, apart)
+        key, kept = self._find(task, choice, strides)
         if kept is not None:
             return kept
-        kernel = self._builder.build(task, choice.sketch_id, choice.row, apart, helpers)
+        kernel = self._builder.build(task, choice.sketch_id, choice.row, strides, helpers)
         self._new[key] = kernel
         return kernel
 
@@ -202,11 +206,11 @@ class Kernels:
         self._chosen.clear()
 
     def _find(
-        self, task: SearchTask, choice: Choice, apart: Apart | None
+        self, task: SearchTask, choice: Choice, strides: Mapping[int, Strides] | None
     ) -> tuple[str, Kernel | None]:
         """A kernel's key, and the kernel if it is kept."""
-        strides = [[i, [*map(extent_document, s)]] for i, s in sorted((apart or {}).items())]
-        key = self._key("kernel", task, [choice.sketch_id, choice.row, strides])
+        own = [[i, [*map(extent_document, s)]] for i, s in sorted((strides or {}).items())]
+        key = self._key("kernel", task, [choice.sketch_id, choice.row, own])
         if self._files is not None and key not in self._kept and key not in self._new:
             symbols = {s.name: s for s in task.compute_dag.symbols}
             read = partial(_kernel, key=key, symbols=symbols)

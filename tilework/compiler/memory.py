@@ -115,15 +115,15 @@ class Memory:
                     break
         return out
 
-    def ref(self, name: str, arg: KernelArg, apart: Sequence[Extent] | None = None) -> Ref:
+    def ref(self, name: str, arg: KernelArg, strides: Sequence[Extent] | None = None) -> Ref:
         """Where a kernel finds a value; a constant has a place, packed as the kernel wants it.
 
         Args:
-            apart: the value's strides in elements, if it is not dense.
+            strides: the value's, in elements, if it is not dense.
         """
         root, reach = self._root(name), arg.nbytes
-        if apart is not None and arg.nbytes:
-            reach = reach_of(arg.shape, apart, 1) * dtype_bytes(arg.dtype)
+        if strides is not None and arg.nbytes:
+            reach = reach_of(arg.shape, strides, 1) * dtype_bytes(arg.dtype)
         if root in self._plan.constants:
             return Ref("constant", self._constant(name, root, arg), reach)
         if arg.packing is not None:

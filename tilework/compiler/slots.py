@@ -21,7 +21,7 @@ from tilework import te
 from tilework.compiler.copies import joined, sliced
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Extent, size
-from tilework.index.strides import row_major
+from tilework.index.strides import Strides, row_major
 from tilework.index.symbols import range_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ALIGNMENT = 16
 
 
 class Slot(NamedTuple):
-    """Where a value lies in the memory of ``root``: its first element, and distances, in elements.
+    """Where a value lies in the memory of ``root``: its first element, and its strides.
 
     ``strides`` holds the distance between neighbours in each of the value's dimensions.
     """
@@ -46,8 +46,8 @@ class Slot(NamedTuple):
     def at(self, start: Sequence[Extent], steps: Sequence[int] | None = None) -> Slot:
         """The box that begins at ``start`` and takes every ``steps``-th position."""
         away = sum(n * s for n, s in zip(start, self.strides, strict=True))
-        apart = steps or (1,) * len(self.strides)
-        strides = tuple(max(n, 1) * s for n, s in zip(apart, self.strides, strict=True))
+        far = steps or (1,) * len(self.strides)
+        strides = tuple(max(n, 1) * s for n, s in zip(far, self.strides, strict=True))
         return Slot(self.root, self.offset + away, strides)
 
 
@@ -97,7 +97,7 @@ def without_copies(
     return replace(plan, calls=tuple(calls), values=plan.values | copies), slots
 
 
-def distances(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, tuple[Extent, ...]]:
+def strides_of(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, Strides]:
     """Strides of those of a call's arguments that lie in another value's memory.
 
     Arguments are inputs, then the output. A dense one is left out if it is aligned as values of

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from tilework.index.extents import Extent, Number
 from tilework.index.symbols import certain
 
+Strides = tuple[Extent, ...]
+"""Elements between neighbours in each dimension."""
+
 
 def row_major(shape: Sequence[Extent]) -> tuple[Extent, ...]:
     """Strides of a dense array: the last dimension's elements are neighbours."""

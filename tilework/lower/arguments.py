@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tilework.errors import ScheduleError
-from tilework.index.extents import Extent, known_shape
+from tilework.index.extents import known_shape
+from tilework.index.strides import Strides
 from tilework.lower.ir import Buffer
 from tilework.space.nest import BlockNest, exact
 from tilework.space.packing import Packing
@@ -34,7 +35,7 @@ def arguments(
     sketch: Sketch,
     packed: Mapping[Operation, Packed],
     streamed: Mapping[Operation, bool | Expr],
-    apart: Mapping[int, tuple[Extent, ...]],
+    strides: Mapping[int, Strides],
 ) -> dict[Operation, Buffer]:
     """Buffers of the inputs and outputs."""
     dag = sketch.dag
@@ -42,9 +43,9 @@ def arguments(
     for i, t in enumerate(dag.inputs):
         shape = packed[t.op].packing.packed_shape if t.op in packed else t.shape
         ahead = streamed.get(t.op, False)
-        out[t.op] = Buffer(t.name, shape, t.dtype, "input", ahead, apart.get(i))
+        out[t.op] = Buffer(t.name, shape, t.dtype, "input", ahead, strides.get(i))
     for i, t in enumerate(dag.outputs, len(dag.inputs)):
-        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, apart.get(i))
+        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, strides.get(i))
     return out
 
 

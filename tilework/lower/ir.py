@@ -52,9 +52,8 @@ class Buffer:
             ``block`` buffers exist once a block of threads, ``thread`` buffers once a thread.
         streamed: whether it is read in order and comes from memory, so that it pays to ask for
             its elements ahead of time; a predicate of symbols where a run decides.
-        apart: elements between neighbours in each dimension of an argument that lies inside a
-            larger array, or of a ``block`` buffer that is padded or transposed; None for a dense
-            array.
+        own_strides: those of an argument that lies inside a larger array, or of a ``block`` buffer
+            that is padded or transposed; None for a dense array.
     """
 
     name: str
@@ -62,12 +61,12 @@ class Buffer:
     dtype: str
     scope: str
     streamed: bool | Expr = False
-    apart: tuple[Extent, ...] | None = None
+    own_strides: tuple[Extent, ...] | None = None
 
     @property
     def strides(self) -> tuple[Extent, ...]:
         """Elements between neighbours in each dimension."""
-        return row_major(self.shape) if self.apart is None else self.apart
+        return row_major(self.shape) if self.own_strides is None else self.own_strides
 
     @property
     def size(self) -> Extent:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework import kinds
 from tilework.deferred import Awaited, Helpers
-from tilework.index.extents import Extent
+from tilework.index.strides import Strides
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.runtime.image import Step
@@ -34,13 +34,13 @@ class Lowering(Protocol):
         self,
         sketch: Sketch,
         row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
+        strides: Mapping[int, Strides] | None = None,
     ) -> Lowered:
         """Lower one schedule.
 
         Args:
             sketch, row: the schedule.
-            apart: strides of arguments that are not dense, in elements, by position: the inputs
+            strides: of arguments that are not dense, in elements, by position: the inputs
                 first, then the outputs.
 
         Raises:
@@ -92,14 +92,14 @@ class Builder(Protocol):
         task: Any,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
+        strides: Mapping[int, Strides] | None = None,
         helpers: Helpers | None = None,
     ) -> Kernel:
         """Lower, generate and assemble one candidate; what it returns can be pickled.
 
         Args:
             task, sketch_id, row: the candidate.
-            apart: as of `Lowering.lower`.
+            strides: as of `Lowering.lower`.
             helpers: who may still be making its code when this returns; `link` waits for it.
                 Whatever else a kernel is, its arguments and what it may overwrite, is known.
 

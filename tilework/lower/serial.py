@@ -100,7 +100,7 @@ class _Writer:
                     b.dtype,
                     b.scope,
                     b.streamed is True,
-                    _extents(b.apart),
+                    _extents(b.own_strides),
                 ]
                 for b in self._buffers
             ],
@@ -222,12 +222,12 @@ class _Reader(Reader):
         return x.Axis("int32", self.text(name), self._extent(extent), self.text(kind))
 
     def _buffer(self, entry: Any) -> ir.Buffer:
-        name, shape, dtype, scope, streamed, apart = self.items(entry, 6)
+        name, shape, dtype, scope, streamed, own = self.items(entry, 6)
         sizes = tuple(self._extent(n) for n in self.items(shape))
         self.require(range_of(size(sizes))[1] < 2**48, "the buffer is too large")
         strides = None
-        if apart is not None:
-            strides = tuple(self._extent(n) for n in self.items(apart, len(sizes)))
+        if own is not None:
+            strides = tuple(self._extent(n) for n in self.items(own, len(sizes)))
         kind = self.text(scope, ir.SCOPES)
         return ir.Buffer(
             self.text(name), sizes, self.dtype(dtype), kind, streamed is True, strides

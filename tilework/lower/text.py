@@ -125,9 +125,9 @@ class _Writer:
                 yield f"{outs} <- {s.instruction.name}({ins})"
 
     def _declared(self, buffer: ir.Buffer) -> str:
-        apart = f" apart {list(buffer.apart)}" if buffer.apart is not None else ""
+        own = f" strides {list(buffer.own_strides)}" if buffer.own_strides is not None else ""
         known = "" if buffer.scope in ("input", "output", "global") else f" {buffer.scope}"
-        return f"{self._name(buffer)} {buffer.dtype}{list(buffer.shape)}{apart}{known}"
+        return f"{self._name(buffer)} {buffer.dtype}{list(buffer.shape)}{own}{known}"
 
     def _element(self, buffer: ir.Buffer, indices: tuple[Expr, ...]) -> str:
         return f"{self._name(buffer)}[{', '.join(map(self._bare, indices))}]"

@@ -86,7 +86,7 @@ def run_one(
             ) from error
     outputs = arguments[len(program.inputs) :]
     return [
-        a.reshape(b.shape) if b.apart is None else a
+        a.reshape(b.shape) if b.own_strides is None else a
         for a, b in zip(outputs, program.outputs, strict=True)
     ]
 

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from tilework.cache import BoundedCache
 from tilework.deferred import Deferred, Helpers
-from tilework.index.extents import Extent
+from tilework.index.strides import Strides
 from tilework.kept import key_of
 from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.jit import llvm
@@ -42,7 +42,7 @@ def build(
     task: SearchTask,
     sketch_id: int,
     row: Sequence[int],
-    apart: Mapping[int, tuple[Extent, ...]] | None = None,
+    strides: Mapping[int, Strides] | None = None,
     helpers: Helpers | None = None,
 ) -> Kernel:
     """Lower, generate and assemble one candidate: `tilework.lower.protocol.Builder`."""
@@ -52,10 +52,10 @@ def build(
 
     sketch = SearchSpace.of(task).sketch(sketch_id)
     with stage("lower"):
-        lowered = LOWERING.lower(sketch, row, apart)
+        lowered = LOWERING.lower(sketch, row, strides)
         program, target = lowered.program, CpuTarget.of(task.target)
     with stage("write"):
-        keys = None if apart else region_keys(sketch, row)
+        keys = None if strides else region_keys(sketch, row)
         source = generate_program(program, target, keys)
     pieces = (
         (m.symbol, _object(m, target, m.symbol == source.symbol, helpers)) for m in source.modules

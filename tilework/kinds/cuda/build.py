@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tilework.deferred import Helpers
 from tilework.errors import TargetError
-from tilework.index.extents import Extent
+from tilework.index.strides import Strides
 from tilework.kept import key_of
 from tilework.kinds.cuda import launches
 from tilework.kinds.cuda.facts import code_of, facts_of, why_unfit
@@ -27,14 +27,14 @@ def generate(
     task: SearchTask,
     sketch_id: int,
     row: Sequence[int],
-    apart: Mapping[int, tuple[Extent, ...]] | None = None,
+    strides: Mapping[int, Strides] | None = None,
 ) -> tuple[Lowered, CudaSource]:
     """The loop program of one candidate, and its CUDA C.
 
     Raises:
         ScheduleError: the row is not a valid schedule of the task.
     """
-    lowered = LOWERING.lower(SearchSpace.of(task).sketch(sketch_id), row, apart)
+    lowered = LOWERING.lower(SearchSpace.of(task).sketch(sketch_id), row, strides)
     return lowered, print_program(lowered.program)
 
 
@@ -42,7 +42,7 @@ def build(
     task: SearchTask,
     sketch_id: int,
     row: Sequence[int],
-    apart: Mapping[int, tuple[Extent, ...]] | None = None,
+    strides: Mapping[int, Strides] | None = None,
     helpers: Helpers | None = None,
 ) -> Kernel:
     """Lower, print and compile one candidate; see `tilework.lower.protocol.Builder`.
@@ -56,7 +56,7 @@ def build(
         BuildError: the compiler refuses the code, or it does not fit the device.
     """
     target = CudaTarget.of(task.target)
-    lowered, source = generate(task, sketch_id, row, apart)
+    lowered, source = generate(task, sketch_id, row, strides)
     plan = (source.symbol, launches.launches_to_json(source.launches))
     facts: dict[str, float] = {}
     unfit, outlook = "", 1.0

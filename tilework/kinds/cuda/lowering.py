@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilework.errors import ScheduleError
-from tilework.index.extents import Extent, known_shape
+from tilework.index.extents import known_shape
+from tilework.index.strides import Strides
 from tilework.kinds.cuda.lower.across import lower_across
 from tilework.kinds.cuda.lower.direct import lower_direct
 from tilework.kinds.cuda.lower.mma import lower_mma, mma_packings
@@ -45,13 +46,13 @@ class CudaLowering(Lowering):
         self,
         sketch: Sketch,
         row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
+        strides: Mapping[int, Strides] | None = None,
     ) -> Lowered:
         nests = nests_of(sketch, row)
         packed: dict[Operation, Packed] = {}
         for block in sketch.blocks:
             packed |= mma_packings(block) if form_of(block) == "mma" else {}
-        ctx = LoweringContext(arguments(sketch, packed, {}, apart or {}), packed)
+        ctx = LoweringContext(arguments(sketch, packed, {}, strides or {}), packed)
         for op in (b.result for b in sketch.blocks):
             if op not in ctx.buffers:
                 ctx.buffers[op] = ctx.temporary(op.name, known_shape(op.shape), op.dtype, "global")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilework.deferred import Helpers
-from tilework.index.extents import Extent
+from tilework.index.strides import Strides
 from tilework.kinds.reference.executor import piece
 from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
@@ -28,11 +28,11 @@ class ReferenceBuilder(Builder):
         task: SearchTask,
         sketch_id: int,
         row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
+        strides: Mapping[int, Strides] | None = None,
         helpers: Helpers | None = None,
     ) -> Kernel:
         sketch = SearchSpace.of(task).sketch(sketch_id)
-        lowered = lowering_of(task.target).lower(sketch, row, apart)
+        lowered = lowering_of(task.target).lower(sketch, row, strides)
         program = lowered.program
         text = program_to_json(program).encode()
         code_hash = hashlib.sha256(text).hexdigest()

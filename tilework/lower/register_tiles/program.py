@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilework.errors import ScheduleError
-from tilework.index.extents import Extent
+from tilework.index.strides import Strides
 from tilework.lower.arguments import arguments, nests_of, weights
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Program, Region, Stmt
@@ -38,14 +38,14 @@ _LOWERINGS: dict[Form, Callable[[LoweringContext, BlockNest], tuple[tuple[Axis, 
 def lower(
     sketch: Sketch,
     row: Sequence[int],
-    apart: Mapping[int, tuple[Extent, ...]] | None = None,
+    strides: Mapping[int, Strides] | None = None,
     tactics: Tactics = NEUTRAL,
 ) -> Lowered:
     """Lower one schedule.
 
     Args:
         sketch, row: the schedule.
-        apart: strides of arguments that are not dense, in elements, by position: the inputs first,
+        strides: of arguments that are not dense, in elements, by position: the inputs first,
             then the outputs.
         tactics: what the machine does about memory in every program.
 
@@ -63,7 +63,7 @@ def lower(
         packed |= own
         predicates = {op: tactics.streamed(nest, op, p) for op, p in own.items()}
         streamed |= {op: when for op, when in predicates.items() if when is not False}
-    buffers = arguments(sketch, packed, streamed, apart or {})
+    buffers = arguments(sketch, packed, streamed, strides or {})
     ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
     scattered = scattered_ops(sketch.blocks)
     for op in (b.result for b in sketch.blocks):
@@ -91,9 +91,9 @@ class TileLowering(Lowering):
         self,
         sketch: Sketch,
         row: Sequence[int],
-        apart: Mapping[int, tuple[Extent, ...]] | None = None,
+        strides: Mapping[int, Strides] | None = None,
     ) -> Lowered:
-        return lower(sketch, row, apart, self.tactics)
+        return lower(sketch, row, strides, self.tactics)
 
 
 def lowerable(levels: Levels, form: Form) -> bool:

@@ -57,7 +57,7 @@ def test_what_is_not_aligned_is_loaded_by_itself():
 def test_arguments_inside_larger_arrays_may_begin_anywhere():
     program = copy(lambda a, i: load(a, (i,)))
     (a,), (out,) = program.inputs, program.outputs
-    inside = ir.Buffer("a", a.shape, a.dtype, "input", apart=(1,))
+    inside = ir.Buffer("a", a.shape, a.dtype, "input", own_strides=(1,))
     (region,) = program.regions
     loop = region.body
     store = ir.Store(out, loop.body.indices, load(inside, loop.body.indices))

@@ -141,7 +141,7 @@ class Fetch:
         if factor.guard is not None:
             conditions.append(index(factor.guard))
         when = conjunction(conditions)
-        if source.apart is None:
+        if source.own_strides is None:
             there = tile.at(stage, row, piece)
             return AsyncCopy(tile.buffer, there, source, start, tile.piece, when)
         # where it lies in a larger array nothing is known of its alignment

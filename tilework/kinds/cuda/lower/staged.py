@@ -46,10 +46,10 @@ class Staged:
         tensor, itemsize = operand.read.tensor, operand.itemsize
         extents = tuple(int(e[0]) for e in box.extents)
         strides = tuple(int(s[0]) for s in box.strides)
-        apart = int(aligned(box.reach * itemsize)[0]) // itemsize
+        stage = int(aligned(box.reach * itemsize)[0]) // itemsize
         shape = (stages, *extents)
         self.buffer = Buffer(
-            f"{tensor.name}.s", shape, tensor.dtype, "block", apart=(apart, *strides)
+            f"{tensor.name}.s", shape, tensor.dtype, "block", own_strides=(stage, *strides)
         )
         ctx.temporaries.append(self.buffer)
         width = int(box.width[0])

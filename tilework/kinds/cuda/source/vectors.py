@@ -135,7 +135,7 @@ def is_aligned(
 
     An argument inside a larger array may begin at any of its elements.
     """
-    if buffer.apart is not None and buffer.scope != "block":
+    if buffer.own_strides is not None and buffer.scope != "block":
         return False
     rest = {a: v for a, v in known.items() if a is not var}
     form = flat(buffer, indices, rest)
