@@ -37,6 +37,8 @@ class Target:
     text: str = "llvm -mcpu=native"
 
     kind: ClassVar[str] = ""
+    machine: ClassVar[str] = "machine of this kind"
+    """What messages call it."""
     ranges: ClassVar[bool] = False
     """Whether one program of the kind may be for all extents within ranges."""
     num_cores: int = field(init=False, default=1)
@@ -52,6 +54,19 @@ class Target:
             raise TargetError("the target is empty; write for example 'llvm -mcpu=native'")
         kind: Any = kinds.target_class(words[0], str(text))
         return object.__new__(kind)
+
+    @classmethod
+    def of(cls, target: Target) -> Self:
+        """The target as one of this kind.
+
+        Raises:
+            TargetError: it names a machine of another kind.
+        """
+        if not isinstance(target, cls):
+            raise TargetError(
+                f"target '{target}' is no {cls.machine}; this serves '{cls.kind}' targets"
+            )
+        return target
 
     def __str__(self) -> str:
         return self.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -119,31 +120,20 @@ class Layers:
 
     def max_pool(self, x: str, kernel: int, stride: int, name: str, pad: int = 0) -> str:
         """The largest element of each window."""
-        rank = self.rank(x)
-        return self.b.op(
-            f"max_pool{rank}d",
-            x,
-            name=name,
-            kernel=(kernel,) * rank,
-            strides=(stride,) * rank,
-            pads=(pad,) * (2 * rank),
-            dilation=(1,) * rank,
-            layout=self.layout,
-        )
+        dilation = (1,) * self.rank(x)
+        return self._pool("max", x, kernel, stride, name, pad, dilation=dilation)
 
     def avg_pool(self, x: str, kernel: int, stride: int, name: str, pad: int = 0) -> str:
         """The mean of each window; the zeros of the padding count."""
+        return self._pool("avg", x, kernel, stride, name, pad, count_include_pad=True)
+
+    def _pool(
+        self, kind: str, x: str, kernel: int, stride: int, name: str, pad: int, **more: Any
+    ) -> str:
         rank = self.rank(x)
-        return self.b.op(
-            f"avg_pool{rank}d",
-            x,
-            name=name,
-            kernel=(kernel,) * rank,
-            strides=(stride,) * rank,
-            pads=(pad,) * (2 * rank),
-            count_include_pad=True,
-            layout=self.layout,
-        )
+        window = {"kernel": (kernel,) * rank, "strides": (stride,) * rank}
+        attrs = {**window, "pads": (pad,) * (2 * rank), **more, "layout": self.layout}
+        return self.b.op(f"{kind}_pool{rank}d", x, name=name, **attrs)
 
     def global_avg_pool(self, x: str, name: str) -> str:
         """The mean of each channel, as a matrix of images and channels."""

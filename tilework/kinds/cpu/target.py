@@ -50,6 +50,7 @@ class CpuTarget(Target):
     """
 
     kind: ClassVar[str] = "llvm"
+    machine: ClassVar[str] = "CPU"
     ranges: ClassVar[bool] = True
     mcpu: str = field(init=False)
     mattr: str = field(init=False)
@@ -172,17 +173,6 @@ class CpuTarget(Target):
         triple = f" -mtriple={self.triple}" if self.triple else ""
         mattr = f" -mattr={self.mattr}" if self.mattr else ""
         return f"{self.kind} -mcpu={self.mcpu}{triple}{mattr} -num-cores={num_cores}"
-
-    @classmethod
-    def of(cls, target: Target) -> CpuTarget:
-        """The target as one of this kind.
-
-        Raises:
-            TargetError: it names a machine of another kind.
-        """
-        if not isinstance(target, CpuTarget):
-            raise TargetError(f"target '{target}' is no CPU; this serves '{cls.kind}' targets")
-        return target
 
     def missing_on_host(self) -> list[str]:
         """What this target's code may use and the host lacks: CPU features, or its platform."""

@@ -41,6 +41,7 @@ class CudaTarget(Target):
     """
 
     kind: ClassVar[str] = "cuda"
+    machine: ClassVar[str] = "GPU"
     arch: str = field(init=False)
     model: str = field(init=False)
     run: Run = field(init=False)
@@ -117,17 +118,6 @@ class CudaTarget(Target):
         """The canonical text with another model."""
         where = f"-model={model}" if model else f"-arch={self.arch}"
         return f"{self.kind} {where}" + ("" if self.run == "device" else f" -run={self.run}")
-
-    @classmethod
-    def of(cls, target: Target) -> CudaTarget:
-        """The target as one of this kind.
-
-        Raises:
-            TargetError: it names a machine of another kind.
-        """
-        if not isinstance(target, CudaTarget):
-            raise TargetError(f"target '{target}' is no GPU; this serves '{cls.kind}' targets")
-        return target
 
 
 def _native(text: str) -> tuple[str, str]:

@@ -68,13 +68,11 @@ class Multiply:
         count = known(self.fragments_a.shape[0])
         i = loop_var("i", count)
         first = weighted_sum([(self.row, 1), (var_or_zero(i), ROWS)])
+        place = self.fragments_a, var_or_zero(i), self.a, stage, step, first
         if self.a.words:
-            body = self._words(self.fragments_a, var_or_zero(i), self.a, stage, step, first, True)
+            body = self._words(*place, rows=True)
         else:
-            body = self._matrices(
-                self.fragments_a, var_or_zero(i), self.a, stage, step, first,
-                self._digit(8, 2), self._digit(16, 2),
-            )  # fmt: skip
+            body = self._matrices(*place, self._digit(8, 2), self._digit(16, 2))
         return nest([(i, count, "unroll")], body)
 
     def _columns(self, stage: Expr, step: Expr) -> Stmt:
@@ -82,13 +80,11 @@ class Multiply:
         count = known(self.fragments_b.shape[0])
         j = loop_var("j", count)
         first = weighted_sum([(self.column, 1), (var_or_zero(j), 2 * COLUMNS)])
+        place = self.fragments_b, var_or_zero(j), self.b, stage, step, first
         if self.b.words:
-            body = self._words(self.fragments_b, var_or_zero(j), self.b, stage, step, first, False)
+            body = self._words(*place, rows=False)
         else:
-            body = self._matrices(
-                self.fragments_b, var_or_zero(j), self.b, stage, step, first,
-                self._digit(16, 2), self._digit(8, 2),
-            )  # fmt: skip
+            body = self._matrices(*place, self._digit(16, 2), self._digit(8, 2))
         return nest([(j, count, "unroll")], body)
 
     def _matrices(
