@@ -19,7 +19,7 @@ from tilework.te.tensor import Operation
 ZERO = Const("int32", 0)
 Resolver = Callable[[Operation, Read, tuple[Expr, ...]], Expr]
 """What stands for a read, given the op, the original read and its indices after replacement."""
-Indices = dict[Axis, Expr]
+Index = dict[Axis, Expr]
 """An index for each of some axes."""
 LoopSpec = tuple[Axis, Extent | Expr, str]
 """A loop's variable, its extent and its kind: `tilework.lower.ir.For` without a body."""
@@ -61,11 +61,7 @@ def placed(form: Form[Axis], at: Mapping[Axis, Expr]) -> Expr:
     return binary("+", terms, const(form.const))
 
 
-def nest(
-    loops: Sequence[LoopSpec],
-    body: Stmt,
-    active: Expr | None = None,
-) -> Stmt:
+def nest(loops: Sequence[LoopSpec], body: Stmt, active: Expr | None = None) -> Stmt:
     """Wrap ``body`` in loops, outermost first; loops of extent 1 vanish.
 
     ``active`` points of a vector loop count, if not all do.
@@ -103,11 +99,7 @@ def expanded_loops(
     return serial, expanded, index
 
 
-def bind(
-    e: Expr,
-    axes: Mapping[Axis, Expr],
-    resolve: Resolver,
-) -> Expr:
+def bind(e: Expr, axes: Mapping[Axis, Expr], resolve: Resolver) -> Expr:
     """Replace axes by index expressions and reads by what ``resolve`` returns for them."""
 
     def bound(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:

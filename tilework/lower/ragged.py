@@ -23,15 +23,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilework.dtypes import is_float
-from tilework.lower.common import (
-    ZERO,
-    Indices,
-    const,
-    expanded_loops,
-    loop_var,
-    nest,
-    weighted_sum,
-)
+from tilework.lower.common import ZERO, Index, const, expanded_loops, loop_var, nest, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
 from tilework.te.expr import Axis, Expr, Read, binary, children, rebuild, walk
 from tilework.te.trees import PARTS
@@ -114,8 +106,8 @@ def ragged_steps(
     ends: dict[Axis, Expr],
     work: int,
     copies: int,
-    name: Callable[[Indices, Stmt], Stmt],
-    make: Callable[[Indices, Expr], Stmt],
+    name: Callable[[Index, Stmt], Stmt],
+    make: Callable[[Index, Expr], Stmt],
 ) -> Stmt:
     """Loops over all terms.
 
@@ -129,13 +121,13 @@ def ragged_steps(
     """
     others = [a for a in reduce if a not in ends]
 
-    def step(at: Indices, copy: Expr) -> Stmt:
+    def step(at: Index, copy: Expr) -> Stmt:
         """One block of terms: the other axes expanded as far as there is room."""
         room = max(_EXPANDED // max(work, 1), 1)
         loops, expanded, index = expanded_loops(others, room, outer=".0")
         return name(at, nest(loops, nest(expanded, make({**at, **index}, copy))))
 
-    def build(rest: Sequence[Axis], at: Indices) -> Stmt:
+    def build(rest: Sequence[Axis], at: Index) -> Stmt:
         if not rest:
             return step(at, ZERO)
         axis, after = rest[0], rest[1:]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilework.lower.common import COMBINE, ZERO, Indices, bind, const, load, weighted_sum
+from tilework.lower.common import COMBINE, ZERO, Index, bind, const, load, weighted_sum
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Dot
 from tilework.lower.register_tiles.attached import AttachedBuffer
@@ -42,7 +42,7 @@ class Addend:
     reduction: Reduce
     source: Expr
 
-    def added(self, before: Expr, point: Indices, index: Indices) -> Expr:
+    def added(self, before: Expr, point: Index, index: Index) -> Expr:
         """``before`` with the next term; of an axis that is taken in groups, with all of one.
 
         Args:
@@ -58,7 +58,7 @@ class Addend:
         left, right = zip(*factors, strict=True)
         return Dot.of(dots.instruction, before, left, right)
 
-    def term(self, point: Indices, index: Indices, number: int = 0) -> Expr:
+    def term(self, point: Index, index: Index, number: int = 0) -> Expr:
         """The next term alone, of a group the one of that number; else as `added`."""
         return self._term(point, index, number)
 
@@ -66,7 +66,7 @@ class Addend:
         """Two sums, or a sum and a term, as one."""
         return binary(COMBINE[self.reduction.kind], a, b)
 
-    def _term(self, point: Indices, index: Indices, number: int) -> Expr:
+    def _term(self, point: Index, index: Index, number: int) -> Expr:
         """The term of a step; of a group, the one of that number."""
         version, dots = self.version, self.version.loops.dots
         step = {
@@ -90,9 +90,7 @@ class Addend:
 
         return bind(self.source, at, resolve)
 
-    def _packed_at(
-        self, packed: Packed, inner: Indices, index: Indices, number: int
-    ) -> list[Expr]:
+    def _packed_at(self, packed: Packed, inner: Index, index: Index, number: int) -> list[Expr]:
         """The position in a packed weight: the loops that read it, in order."""
         loops = self.version.loops
         last = {"spatial": loops.block.spatial_levels - 1, "reduce": loops.block.reduce_levels - 1}

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilework.index.extents import known
-from tilework.lower.common import ZERO, Indices, LoopSpec, const, load, loop_var, nest, var_or_zero
+from tilework.lower.common import ZERO, Index, LoopSpec, const, load, loop_var, nest, var_or_zero
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Action, Buffer, If, Matrix, Stmt, Store, seq
@@ -110,9 +110,9 @@ class MatrixTile:
         steps = {a: known(loops.tile[a][-1]) for a in axes}
         steps[dots.axis] //= dots.count * self.groups
         vars_ = {a: loop_var(loops.vars[a, level].name, steps[a]) for a in axes}
-        index: Indices = {a: var_or_zero(v) for a, v in vars_.items()}
+        index: Index = {a: var_or_zero(v) for a, v in vars_.items()}
 
-        def added(point: Indices, group: Expr) -> Stmt:
+        def added(point: Index, group: Expr) -> Stmt:
             first = binary("*", index[dots.axis], const(self.groups))
             at = {**index, dots.axis: binary("+", first, group)}
             return tile.set(point, tile.addend.added(tile.sum(point), point, at))
@@ -144,7 +144,7 @@ class MatrixTile:
         assert partial.last is not None
         return If(partial.last, body)
 
-    def done(self, action: Action, make: Callable[[Indices, Expr], Stmt]) -> Matrix:
+    def done(self, action: Action, make: Callable[[Index, Expr], Stmt]) -> Matrix:
         """What the unit does to all points."""
         unit = self.tile.version.loops.block.matrix
         assert unit is not None
@@ -163,7 +163,7 @@ class MatrixTile:
         rows = tuple(loop_var(f"{a.name}.t", version.size(a)) for a in self.rows)
         return rows, loop_var(f"{last.name}.t", version.size(last))
 
-    def point(self, rows: tuple[Axis, ...], column: Axis) -> Indices:
+    def point(self, rows: tuple[Axis, ...], column: Axis) -> Index:
         """A point of the tile, given `points`."""
         *others, last = self.tile.version.loops.block.spatial
         at = dict.fromkeys(others, ZERO) | dict(
@@ -171,7 +171,7 @@ class MatrixTile:
         )
         return {**at, last: var_or_zero(column)}
 
-    def place(self, point: Indices) -> tuple[Expr, ...]:
+    def place(self, point: Index) -> tuple[Expr, ...]:
         """Where a point's sum is in memory."""
         tile, partial, version = self.tile, self.tile.partial, self.tile.version
         if partial is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilework.lower.common import ZERO, Indices, bind, const, load
+from tilework.lower.common import ZERO, Index, bind, const, load
 from tilework.lower.ir import Stmt, seq
 from tilework.lower.ragged import Names, let, ragged_steps
 from tilework.lower.register_tiles.register_tile import RegisterTile
@@ -23,7 +23,7 @@ def ragged_tile(tile: RegisterTile, names: Names, accumulators: int) -> Stmt:
     version = tile.version
     block = version.loops.block
 
-    def at(index: Indices) -> Callable[[Expr], Expr]:
+    def at(index: Index) -> Callable[[Expr], Expr]:
         def placed(e: Expr) -> Expr:
             where = version.base | index
             return bind(e, where, lambda op, _, indices: load(tile.ctx.buffers[op], indices))
@@ -33,7 +33,7 @@ def ragged_tile(tile: RegisterTile, names: Names, accumulators: int) -> Stmt:
     def end(axis: Axis, limit: Expr) -> Expr:
         return binary("max", ZERO, binary("min", const(axis.points), at({})(limit)))
 
-    def added(point: Indices, copy: int) -> Stmt:
+    def added(point: Index, copy: int) -> Stmt:
         """Another accumulator joins the first."""
         return tile.set(point, tile.addend.combined(tile.sum(point), tile.sum(point, const(copy))))
 

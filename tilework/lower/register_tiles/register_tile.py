@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilework.lower.common import ZERO, Indices, inner_loops, load, loop_var, nest, var_or_zero
+from tilework.lower.common import ZERO, Index, inner_loops, load, loop_var, nest, var_or_zero
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
@@ -75,7 +75,7 @@ class RegisterTile:
     def init(self, copy: Expr = ZERO) -> Stmt:
         """Sums start from the neutral element, on later visits from what waits in memory."""
 
-        def value(point: Indices) -> Expr:
+        def value(point: Index) -> Expr:
             neutral = Const(self.acc.dtype, self.version.loops.neutral)
             if self.partial is None or self.partial.first is None:
                 return neutral
@@ -84,7 +84,7 @@ class RegisterTile:
 
         return self.each_point(lambda point: self.set(point, value(point), copy))
 
-    def step(self, index: Indices, taps: Indices, copy: Expr = ZERO) -> Stmt:
+    def step(self, index: Index, taps: Index, copy: Expr = ZERO) -> Stmt:
         """One step of all points.
 
         Args:
@@ -94,7 +94,7 @@ class RegisterTile:
             copy: the accumulator whose turn it is.
         """
 
-        def update(point: Indices) -> Stmt:
+        def update(point: Index) -> Stmt:
             before = self.sum(point, copy)
             value = self.addend.added(before, point, index)
             counts = self.version.tested(point, taps)
@@ -128,7 +128,7 @@ class RegisterTile:
         return If(self.partial.last, claim)
 
     def each_point(
-        self, make: Callable[[Indices], Stmt], used: Callable[[Indices], Expr | None] | None = None
+        self, make: Callable[[Index], Stmt], used: Callable[[Index], Expr | None] | None = None
     ) -> Stmt:
         """``make`` of all points, in expanded loops; only of those ``used`` where it tells."""
         vars_ = {
@@ -142,15 +142,15 @@ class RegisterTile:
             return nest(each, make(point), active)
         return nest(each[:-1], If(cond, nest(each[-1:], make(point), active)))
 
-    def sum(self, point: Indices, copy: Expr = ZERO) -> Load:
+    def sum(self, point: Index, copy: Expr = ZERO) -> Load:
         """The sum of a point in one of its accumulators."""
         return Load(self.acc.dtype, self.acc, self._index(point, copy))
 
-    def set(self, point: Indices, value: Expr, copy: Expr = ZERO) -> Stmt:
+    def set(self, point: Index, value: Expr, copy: Expr = ZERO) -> Stmt:
         """Set an accumulator of a point."""
         return Store(self.acc, self._index(point, copy), value)
 
-    def _index(self, point: Indices, copy: Expr) -> tuple[Expr, ...]:
+    def _index(self, point: Index, copy: Expr) -> tuple[Expr, ...]:
         where = tuple(point[a] for a in self.version.loops.block.spatial)
         return (copy, *where) if self.turns else where
 
@@ -165,6 +165,6 @@ class RegisterTile:
             lambda point: Store(partial.buffer, self._waiting(point), self.sum(point))
         )
 
-    def _waiting(self, point: Indices) -> tuple[Expr, ...]:
+    def _waiting(self, point: Index) -> tuple[Expr, ...]:
         assert self.partial is not None
         return self.partial.indices(self.version.at(point), self.version.inner(point))

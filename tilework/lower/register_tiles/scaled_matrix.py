@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from tilework.lower.common import (
     ZERO,
-    Indices,
+    Index,
     LoopSpec,
     const,
     load,
@@ -101,7 +101,7 @@ class _Scaled:
         steps[-1] //= count
         numbers = zip(around, steps, strict=True)
         vars_ = {a: loop_var(loops.vars[a, level].name, n) for a, n in numbers}
-        index: Indices = {a: var_or_zero(v) for a, v in vars_.items()}
+        index: Index = {a: var_or_zero(v) for a, v in vars_.items()}
         index |= dict.fromkeys(self.scaled.axes, ZERO)
         last = around[-1]
         places = [weighted_sum([(index[last], count), (const(i), 1)]) for i in range(count)]
@@ -116,7 +116,7 @@ class _Scaled:
         finish = MatrixTile.of(tile, self.total).finish()
         return seq(tile.claim(), begin, nest(each, body), finish)
 
-    def _unpack(self, number: int, first: Indices) -> Stmt:
+    def _unpack(self, number: int, first: Index) -> Stmt:
         """The bytes of a block's weights, the bits of the file's words in each."""
         weight, _ = self._factors()
         word = BytesOfWord.of(weight)
@@ -142,13 +142,13 @@ class _Scaled:
         ]
         return nest([*each, (column, column.extent, "vector")], store)
 
-    def _inner(self, number: int, first: Indices) -> Stmt:
+    def _inner(self, number: int, first: Index) -> Stmt:
         """A block's sums of products, in the unit and then in memory."""
         unit, (*others, along, _) = self.units[number], self.scaled.axes
         steps = math.prod(a.points for a in (*others, along)) // unit.groups
         step = loop_var(f"{along.name}.s", steps)
 
-        def multiplied(point: Indices, group: Expr) -> Stmt:
+        def multiplied(point: Index, group: Expr) -> Stmt:
             place = weighted_sum([(var_or_zero(step), unit.groups), (group, 1)])
             at = {**first, along: place}
             dot = self._dot(unit.tile.sum(point), point, at, self.unpacked[number], place)
@@ -159,7 +159,7 @@ class _Scaled:
         multiply = nest([(step, steps, "serial")], unit.done("multiply", multiplied))
         return seq(clear, multiply, unit.kept())
 
-    def _dot(self, before: Expr, point: Indices, at: Indices, words: Buffer, group: Expr) -> Expr:
+    def _dot(self, before: Expr, point: Index, at: Index, words: Buffer, group: Expr) -> Expr:
         """``before`` with the products of a group."""
         dots, block = self.tile.version.loops.dots, self.tile.version.loops.block
         assert dots is not None
@@ -174,12 +174,12 @@ class _Scaled:
         left, right = (bytes_, read) if ordered else (read, bytes_)
         return Dot.of(dots.instruction, before, left, right)
 
-    def _add(self, blocks: Sequence[Indices]) -> Stmt:
+    def _add(self, blocks: Sequence[Index]) -> Stmt:
         """Finished sums of the blocks, scaled."""
         whole = self.scaled.whole
         assert whole is not None
 
-        def added(point: Indices) -> Stmt:
+        def added(point: Index) -> Stmt:
             value: Expr = load(self.total, self._index(point))
             for unit, first in zip(self.units, blocks, strict=True):
                 scale, more, factor = (
@@ -193,7 +193,7 @@ class _Scaled:
 
         return self._each(added, "unroll")
 
-    def _each(self, make: Callable[[Indices], Stmt], kind: str = "serial") -> Stmt:
+    def _each(self, make: Callable[[Index], Stmt], kind: str = "serial") -> Stmt:
         """``make`` of all points of the tile."""
         unit = self.units[0]
         rows, column = unit.points()
@@ -201,7 +201,7 @@ class _Scaled:
         body = make(unit.point(rows, column))
         return nest([*each, (column, column.extent, "vector")], body)
 
-    def _index(self, point: Indices) -> tuple[Expr, ...]:
+    def _index(self, point: Index) -> tuple[Expr, ...]:
         return tuple(point[a] for a in self.tile.version.loops.block.spatial)
 
     def _factors(self) -> tuple[Expr, Expr]:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from tilework.lower.common import ZERO, Indices, load, loop_var, nest, var_or_zero
+from tilework.lower.common import ZERO, Index, load, loop_var, nest, var_or_zero
 from tilework.lower.expansion import tile_vectors
 from tilework.lower.ir import Stmt, Store, seq
 from tilework.lower.register_tiles.addend import Addend
@@ -38,7 +38,7 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
     def addend(e: Expr) -> Addend:
         return replace(tile.addend, source=without(e, version.known()))
 
-    def each_row(make: Callable[[Indices], Stmt]) -> Stmt:
+    def each_row(make: Callable[[Index], Stmt]) -> Stmt:
         vars_ = {a: loop_var(f"{a.name}.t", version.size(a)) for a in rows}
         point = {a: var_or_zero(v) for a, v in vars_.items()} | {last: ZERO}
         return nest([(v, v.extent, "unroll") for v in vars_.values()], make(point))
@@ -51,7 +51,7 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
     factor, whole = addend(scaled.factor), scaled.whole
     total = tile.ctx.temporary(f"{block.op.name}.total", [*shape, 1], dtype, "register")
 
-    def of_row(point: Indices) -> tuple[Expr, ...]:
+    def of_row(point: Index) -> tuple[Expr, ...]:
         return (*(point[a] for a in rows), ZERO)
 
     def start() -> Stmt:
@@ -60,21 +60,21 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
         zero = Const(dtype, 0.0)
         return seq(inner.init(), each_row(lambda point: Store(total, of_row(point), zero)))
 
-    def step(index: Indices, taps: Indices) -> Stmt:
+    def step(index: Index, taps: Index) -> Stmt:
         if apart is None:
             return inner.step(index, taps)
         data = addend(apart.data)
 
-        def added(point: Indices) -> Stmt:
+        def added(point: Index) -> Stmt:
             value = binary("+", load(total, of_row(point)), data.term(point, index))
             return Store(total, of_row(point), value)
 
         return seq(inner.step(index, taps), each_row(added))
 
-    def visit(index: Indices, taps: Indices) -> Stmt:
+    def visit(index: Index, taps: Index) -> Stmt:
         first = {**index, **dict.fromkeys(scaled.axes, ZERO)}
 
-        def finish(point: Indices) -> Stmt:
+        def finish(point: Index) -> Stmt:
             value: Expr = inner.sum(point)
             if whole is not None:
                 scale, more = (addend(e).term(point, first) for e in (whole.scale, whole.more))

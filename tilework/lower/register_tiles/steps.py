@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tilework.index.extents import Extent
-from tilework.lower.common import Indices, bound, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import Index, bound, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.register_tiles.borders import Span, checked, clippable, fewer, tile_spans
@@ -41,9 +41,9 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
 
 def reduce_steps(
     version: Version,
-    make: Callable[[Indices, Indices], Stmt],
+    make: Callable[[Index, Index], Stmt],
     axes: Sequence[Axis] | None = None,
-    around: Indices | None = None,
+    around: Index | None = None,
     expanded: bool = True,
 ) -> Stmt:
     """Loops of the innermost reduce level around what ``make`` returns.
@@ -68,9 +68,7 @@ def reduce_steps(
     inner = {a: loop_var(f"{loops.vars[a, level].name}.u", factors[a]) for a in block.reduce}
     looped = block.reduce if axes is None else tuple(axes)
 
-    def build(
-        rest: Sequence[Axis], index: Indices, taps: Indices, single: Collection[Axis]
-    ) -> Stmt:
+    def build(rest: Sequence[Axis], index: Index, taps: Index, single: Collection[Axis]) -> Stmt:
         if not rest:
             written = [(inner[a], factors[a], "unroll") for a in looped if a not in single]
             return nest(written, make(index, taps))
@@ -99,8 +97,8 @@ def reduce_steps(
         axis: Axis,
         extent: Extent | Expr,
         after: Sequence[Axis],
-        index: Indices,
-        taps: Indices,
+        index: Index,
+        taps: Index,
         single: Collection[Axis],
     ) -> Stmt:
         """Whole bodies of as many steps as a run says, then the steps that are left."""

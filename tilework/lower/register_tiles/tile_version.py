@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilework.index.extents import known
-from tilework.lower.common import ZERO, Indices, const, loop_var, weighted_sum
+from tilework.lower.common import ZERO, Index, const, loop_var, weighted_sum
 from tilework.lower.ir import For, Stmt
 from tilework.lower.register_tiles.borders import Span, clipped, holds, segments
 from tilework.lower.register_tiles.loops import Loops
@@ -54,13 +54,13 @@ class Version:
             body = For(var, binary("min", const(var.extent), left), "serial", body)
         return body
 
-    def inner(self, point: Indices) -> Indices:
-        """Indices of the innermost spatial level for a point of the register tile."""
+    def inner(self, point: Index) -> Index:
+        """Index of the innermost spatial level for a point of the register tile."""
         begins: dict[Axis, Expr] = {a: s.off for a, s in self.spans.items() if s.off is not None}
         begins |= self.points
         return {a: binary("+", begins[a], i) if a in begins else i for a, i in point.items()}
 
-    def at(self, point: Indices) -> Indices:
+    def at(self, point: Index) -> Index:
         """Position of a point of the register tile."""
         return {a: binary("+", self.base[a], point[a]) for a in self.loops.block.spatial}
 
@@ -84,7 +84,7 @@ class Version:
         fixed = [b for b in self.bounds(("fixed",)) if b.skips]
         return {b.node for b in (*self.bounds(("inside", "clip")), *fixed)}
 
-    def used(self, point: Indices, taps: Indices) -> Expr | None:
+    def used(self, point: Index, taps: Index) -> Expr | None:
         """Whether a tap of a point is computed, decided while code is generated; None: always."""
         out = []
         for b in self.bounds(("fixed",)):
@@ -100,7 +100,7 @@ class Version:
                 out.append(_condition(b, [self.base[b.axis], point[b.axis]], [tap]))
         return conjunction(out)
 
-    def tested(self, point: Indices, taps: Indices) -> Expr | None:
+    def tested(self, point: Index, taps: Index) -> Expr | None:
         """Whether a tap of a point counts, tested where it is computed; None: always."""
         return conjunction([
             _condition(

@@ -22,7 +22,7 @@ from tilework.kinds.cuda.lower.terms import add, reduce_index, reduce_loops, red
 from tilework.kinds.cuda.lower.thread_tile import VECTORS, Held, ThreadTile
 from tilework.kinds.cuda.staging import Operand, operands
 from tilework.lower.common import (
-    Indices,
+    Index,
     bind,
     load,
     loop_var,
@@ -100,7 +100,7 @@ class Inner:
         self.ctx, self.nest, self.block = ctx, block_nest, block_nest.block
         self.tile, self.acc, self.staged = tile, acc, staged
 
-    def compute(self, stage: Expr, first: Indices) -> Stmt:
+    def compute(self, stage: Expr, first: Index) -> Stmt:
         """All terms of a fetch.
 
         Args:
@@ -115,7 +115,7 @@ class Inner:
         update = self._update(fragments, first, terms)
         return terms.loop(seq(*together) if together else None, seq(*alone, update))
 
-    def _terms(self, stage: Expr, first: Indices) -> tuple[Terms, set[Read]]:
+    def _terms(self, stage: Expr, first: Index) -> tuple[Terms, set[Read]]:
         """How many terms are taken together, and the operands that are loaded so."""
         last = innermost(self.nest)
         if last is not None:
@@ -131,7 +131,7 @@ class Inner:
         return Terms(self.nest, 1), set()
 
     def _fragments(
-        self, stage: Expr, first: Indices, terms: Terms, dense: set[Read]
+        self, stage: Expr, first: Index, terms: Terms, dense: set[Read]
     ) -> dict[Read, Fragment]:
         """Registers for the operands that are loaded whatever the data are."""
         eager = eager_reads(self.block.source)
@@ -152,7 +152,7 @@ class Inner:
         staged = self.staged[read]
         return lambda held, term: staged.read(stage, self._local(held, terms, term))
 
-    def _memory_place(self, operand: Operand, first: Indices, terms: Terms) -> Place:
+    def _memory_place(self, operand: Operand, first: Index, terms: Terms) -> Place:
         buffer = self.ctx.buffers[operand.read.tensor.op]
 
         def place(held: Held, term: Expr) -> Load:
@@ -169,7 +169,7 @@ class Inner:
         """The place in the block's tile and in the fetch, along the axes that are held."""
         return {a: self.tile.local(a, held) for a in held.virtual} | terms.at(term)
 
-    def _update(self, fragments: Mapping[Read, Fragment], first: Indices, terms: Terms) -> Stmt:
+    def _update(self, fragments: Mapping[Read, Fragment], first: Index, terms: Terms) -> Stmt:
         """One term of all points."""
         axes, term = self.tile.axes, var_or_zero(terms.term)
         held = self.tile.held(axes)

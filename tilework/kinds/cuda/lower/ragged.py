@@ -12,7 +12,7 @@ from tilework.kinds.cuda.lower.flat import clamped, guarded, guards
 from tilework.kinds.cuda.lower.terms import add, start
 from tilework.lower.common import (
     ZERO,
-    Indices,
+    Index,
     bind,
     const,
     inner_loops,
@@ -59,7 +59,7 @@ def lower_ragged(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     def each(body: Stmt) -> Stmt:
         return nest(inner_loops(points), body)
 
-    def steps(rest: tuple[Axis, ...], index: Indices) -> Stmt:
+    def steps(rest: tuple[Axis, ...], index: Index) -> Stmt:
         """The loops of these axes, inside those whose indices are known."""
         if not rest:
             return each(add(acc, where, node, bind(names.source, inside | index, read)))

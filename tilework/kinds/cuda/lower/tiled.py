@@ -38,7 +38,7 @@ from tilework.kinds.cuda.lower.thread_tile import ThreadTile
 from tilework.kinds.cuda.staging import DIRECT, box, operands, spans
 from tilework.lower.common import (
     ZERO,
-    Indices,
+    Index,
     const,
     load,
     loop_var,
@@ -150,12 +150,12 @@ class _Tiled:
         step = Let(stage, binary("%", number, const(2)), step)
         return seq(prologue, nest([(number, total, "serial")], step))
 
-    def _fetch_of(self, number: Axis) -> tuple[Names, Indices]:
+    def _fetch_of(self, number: Axis) -> tuple[Names, Index]:
         """The first point of a fetch by its number."""
         names, point = place(number, self.fetches)
         return names, self._fetch_point(point)
 
-    def _fetch_point(self, number: Mapping[Axis, Expr]) -> Indices:
+    def _fetch_point(self, number: Mapping[Axis, Expr]) -> Index:
         """The first point of the block's tile and of a fetch, along each axis."""
         out = {a: self.tile.first(a) for a in self.tile.axes}
         for axis, n in number.items():
