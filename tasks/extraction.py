@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.network import NetworkSpec, Precision, fingerprint, is_onnx, left_of, load_network
-from tasks.quantise import QuantiseRequest, quantise
+from tasks.quantise import quantise
+from tasks.quantiser import QuantiseRequest
 from tasks.report import Loss
 from tilework.errors import NetworkError
 from tilework.stages import stage

@@ -8,10 +8,7 @@ found nothing that is as fast as the untuned network, that is what is kept.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +21,10 @@ from tasks.peers import Engine
 from tasks.report import CheckResult, Standing
 from tasks.slower import looks_slower, slower
 from tilework.errors import ModuleError, RunFailed
-from tilework.runtime.folder import is_folder_module, remove, take_place
+from tilework.runtime.folder import is_folder_module, take_place
 from tilework.stages import stage
 from tilework.target.runs import caveat
+from tilework.whole import beside, remove
 
 if TYPE_CHECKING:
     from tasks.extraction import Extracted
@@ -39,9 +37,6 @@ LOOKS = 3
 """How often a module that looks slower is opened and timed again; it has to be so each time."""
 
 _ROUNDS = 12
-
-_STALE_S = 86400.0
-"""Temporary modules this old belong to no run that is still alive."""
 
 
 @dataclass(eq=False)
@@ -184,12 +179,7 @@ def compile_network(
 
 def _draft_of(module: AnyModule, output: str) -> Path:
     """Save a module beside its place, under a name that is its own."""
-    place = Path(output)
-    for left in place.parent.glob(f".*{place.name}.*.new*"):  # of runs that were killed
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                remove(left)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.new")
+    draft = beside(Path(output))
     try:
         module.save(draft)
     except BaseException:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.patience import Tell, patiently
 from tilework.errors import ModuleError
+from tilework.whole import write_whole
 
 if TYPE_CHECKING:
     from tasks.report import Finished
@@ -29,9 +29,6 @@ MANIFEST = "release.json"
 """Name of the manifest in a release's folder."""
 FORMAT = 1
 """Version of the manifest; a newer one is refused."""
-
-_STALE_S = 86400.0
-"""Temporary files this old belong to no run that is still alive."""
 
 State = Literal["made", "unchanged", "held", "refused", "failed", "skipped"]
 
@@ -254,25 +251,10 @@ class Manifest:
         document = _Document(FORMAT, dict(sorted(self._entries.items())))
         text = _DOCUMENT.dump_json(document, indent=1)
         try:
-            patiently(lambda: self._write(text), tell)
+            patiently(lambda: write_whole(self.folder / MANIFEST, text), tell)
         except OSError as error:
             place = self.folder / MANIFEST
             raise ModuleError(f"cannot write {place}: {error.strerror or error}") from error
-
-    def _write(self, text: bytes) -> None:
-        path = self.folder / MANIFEST
-        part = path.with_name(f".{MANIFEST}.{os.getpid()}.part")
-        try:
-            with open(part, "wb") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
-        for left in self.folder.glob(f".{MANIFEST}.*.part"):  # of runs that were killed
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                left.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Entry]:
         path = self.folder / MANIFEST

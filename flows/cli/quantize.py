@@ -69,7 +69,8 @@ def quantize(
       tilework tune model.int8.onnx
     """
     from tasks.network import network_label
-    from tasks.quantise import QuantiseRequest, quantise
+    from tasks.quantise import quantise
+    from tasks.quantiser import QuantiseRequest
 
     place = output or f"{network_label(network)}.int8.onnx"
     made = quantise(

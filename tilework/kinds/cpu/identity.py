@@ -29,6 +29,7 @@ from tilework.kinds.cpu.target import cache_sizes
 from tilework.measure.host_speed import host_calibration_s
 from tilework.target.host import processor_name
 from tilework.target.identity import SAME_SPEED, DeviceIdentity, identity_of
+from tilework.whole import write_whole
 
 FORMAT = "tilework-device-1"
 
@@ -185,6 +186,5 @@ def _keep(path: Path, device: str, host: str, seconds: float) -> None:
     for oldest in list(hosts)[:-HOSTS_KEPT]:
         del hosts[oldest]
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps({"format": FORMAT, "calibrations": devices}, indent=1))
-    partial.replace(path)
+    document = {"format": FORMAT, "calibrations": devices}
+    write_whole(path, json.dumps(document, indent=1).encode())
