@@ -209,6 +209,8 @@ def _replaced(new: AnyModule, output: str) -> tuple[AnyModule | None, tuple[str,
         return None, (f"the old module is replaced unseen: {error}",)
     for word in ("name", "target", "inputs", "outputs"):
         ours, theirs = getattr(new, word), getattr(old, word)
+        if word == "outputs":  # are taken in order: older modules gave them other names
+            ours, theirs = ([(v.shape, v.dtype) for v in each] for each in (ours, theirs))
         if ours != theirs:
             what = f"{word} {theirs}" if word in ("name", "target") else word
             return None, (f"the old module {output} is replaced unseen: it has other {what}",)
