@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tasks import goals
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def begin(store: RecordStore, plan: Plan, target: Target) -> Start:
 
 def _begun_with(store: RecordStore, plan: Plan) -> str | None:
     """The model's name (empty: none) that the run goes on with; None: it begins."""
-    goal = store.goal(plan.run_id)
+    goal = goals.kept(store, plan.run_id)
     if plan.extend and (goal is None or goal["done"]):
         return None
     content = store.documents(KIND).read(plan.run_id)

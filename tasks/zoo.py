@@ -24,7 +24,7 @@ from tilework.record import Purpose, writer_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tasks.goals import GoalLog
+    from storage import RecordStore
     from tasks.report import Progress
     from tasks.run import TuningRun
     from tilework.search import TuningOptions
@@ -224,7 +224,7 @@ class Zoo:
         ids = " ".join(sorted(lane.run.plan.run_id for lane in self.lanes))
         return hashlib.sha256(ids.encode()).hexdigest()[:16]
 
-    def extend(self, store: GoalLog) -> None:
+    def extend(self, store: RecordStore) -> None:
         """Spend the budget on top of what was spent when this extension was first begun."""
         began = goals.began(store, self.id, self.budget.trials, self.budget.elapsed_s)
         self.budget.goal = self.budget.goal.beyond(*began)

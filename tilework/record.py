@@ -161,6 +161,11 @@ def record_id(run_id: str, round: int, writer: str, position: int) -> str:
     return "-".join(filter(None, (run_id, f"{round:06d}", writer, f"{position:04d}")))
 
 
+def by_age(record: Record) -> tuple[datetime, str, int, str]:
+    """A key by which records are sorted, oldest first."""
+    return record.created_at, record.run_id, record.round, record.record_id
+
+
 def writer_of(record: Record) -> str:
     """Who wrote a record, by its id; empty for records from before writers had names."""
     return writer_in(record.record_id, record.run_id, record.round)

@@ -12,7 +12,7 @@ from storage.packages.models import ServingModel
 from storage.rules import present_rules
 from tilework.errors import TileworkError
 from tilework.overriding import override
-from tilework.record import Catalogue, Record, WorkloadLog, best_elsewhere, best_of
+from tilework.record import Catalogue, Record, WorkloadLog, best_elsewhere, best_of, by_age
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 
@@ -103,7 +103,7 @@ class PackageHistory(Catalogue, WorkloadLog):
                     record = self._packages[name].record(row)
                     found.setdefault(record.record_id, replace(record, target=key[0]))
                     self._from.setdefault(record.record_id, name)
-            self._known[key] = sorted(found.values(), key=_order)
+            self._known[key] = sorted(found.values(), key=by_age)
         return self._known[key]
 
     def _kin(self, target: str) -> list[str]:
@@ -116,10 +116,6 @@ class PackageHistory(Catalogue, WorkloadLog):
             for other, known in self._traits.items()
             if other != target and any(dict(found) == traits for found in known)
         )
-
-
-def _order(record: Record) -> tuple[object, ...]:
-    return record.created_at, record.run_id, record.round, record.record_id
 
 
 @lru_cache(maxsize=64)
