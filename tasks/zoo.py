@@ -215,7 +215,7 @@ class Zoo:
         self.budget.trials = sum(run.session.budget.trials for run in runs)
         self.budget.restore_time(time for run in runs for time in _rounds_ended(run))
         for run in runs:
-            run.session.budget = self.budget
+            run.session.ledger.budget = self.budget
             run.clock = clock  # what one of them waits for costs none of them
 
     @property
