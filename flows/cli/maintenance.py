@@ -58,7 +58,7 @@ def distill(
 
     place = existing_store(store)
     if out is not None and is_package(out):
-        from flows.cli.packages import distill_package
+        from flows.cli.package_files import distill_package
 
         chosen = (network or [], target or [], device or [])
         distill_package(place, out, *chosen, with_model=model, json=json)
@@ -107,7 +107,7 @@ def merge(
 
     tilework records merge zen4.parquet zen5.parquet --store both.parquet
     """
-    from flows.cli.packages import add_packages, merge_packages
+    from flows.cli.package_files import add_packages, merge_packages
     from storage.packages.places import is_package
 
     if is_package(store):
