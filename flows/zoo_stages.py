@@ -26,8 +26,8 @@ def _label(stage: str, values: tuple[Any, ...]) -> str:
         return f"{stage} {target_words(about.target)}"
     if isinstance(about, SearchPlan):
         return f"{stage} {target_words(about.tasks[0].target)}"
-    found = getattr(about, "found", about)  # a compiled network, or the one that is to be
-    return f"{stage} {found.spec.label}"
+    extracted = getattr(about, "extracted", about)  # of a compiled network, or to be compiled
+    return f"{stage} {extracted.spec.label}"
 
 
 PREFECT = prefect_stages(_round_name, _label)

@@ -61,8 +61,8 @@ class Location:
         if filesystem is not None:
             local = isinstance(filesystem, pafs.LocalFileSystem)
             return cls(shown(text), filesystem, text, local, text)
-        found, inner = open_uri(text) if is_uri(text) else open_path(text)
-        return cls(shown(text), found, inner, isinstance(found, pafs.LocalFileSystem), text)
+        opened, inner = open_uri(text) if is_uri(text) else open_path(text)
+        return cls(shown(text), opened, inner, isinstance(opened, pafs.LocalFileSystem), text)
 
     def within(self, folder: str) -> Location:
         """A folder of this one. Messages speak of the whole."""
@@ -105,8 +105,8 @@ class Location:
         selector = pafs.FileSelector(self.path, allow_not_found=True)
         with self._as_store_errors("read"):
             infos = self.filesystem.get_file_info(selector)
-        found = (i.base_name for i in infos if i.type == pafs.FileType.File)
-        return sorted(name for name in found if not is_hidden(name))
+        names = (i.base_name for i in infos if i.type == pafs.FileType.File)
+        return sorted(name for name in names if not is_hidden(name))
 
     def read(self, name: str) -> bytes:
         """The whole file.

@@ -89,11 +89,11 @@ class RecordStore(Dataset, WorkloadLog, TrialLog):
             rows = [f"{self.path}: {n} rows {why}" for why, n in self._known.refused().items()]
             return _unused_files(self.location, self._index.bad) + rows
 
-        found = self._reading.ask(lines)
+        said = self._reading.ask(lines)
         kinds = list(self._documents.values())
-        found += [line for documents in kinds for line in documents.problems]
-        known = any(self._unusable.endswith(line) for line in found)
-        return found + ([self._unusable] if self._unusable and not known else [])
+        said += [line for documents in kinds for line in documents.problems]
+        known = any(self._unusable.endswith(line) for line in said)
+        return said + ([self._unusable] if self._unusable and not known else [])
 
     def check_writable(self) -> None:
         """Creates the directory and proves that records can be appended.
@@ -204,10 +204,10 @@ class RecordStore(Dataset, WorkloadLog, TrialLog):
     ) -> list[Record]:
         key = (target, workload_key)
         if decide:
-            found = self._known.deciding(key, self.documents("best"))
+            records = self._known.deciding(key, self.documents("best"))
         else:
-            found = sorted(self._known.all(key), key=by_age)
-        return [row for row in found if device is None or device.owns(row)]
+            records = sorted(self._known.all(key), key=by_age)
+        return [row for row in records if device is None or device.owns(row)]
 
 
 def _unused_files(place: Location, bad: Mapping[str, str]) -> list[str]:

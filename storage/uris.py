@@ -46,8 +46,8 @@ def _secrets(text: str) -> list[str]:
     """What must not be repeated, as it is written and as it is meant, the longest first."""
     user = _user(text)
     query = text.partition("?")[2] if is_uri(text) else ""
-    found = [user, *user.split(":", 1), query, *_secret_values(text)]
-    both = {form for part in found for form in (part, unquote(part)) if len(form) > 2}
+    secrets = [user, *user.split(":", 1), query, *_secret_values(text)]
+    both = {form for part in secrets for form in (part, unquote(part)) if len(form) > 2}
     return sorted(both, key=len, reverse=True)
 
 

@@ -88,14 +88,14 @@ def load(spec: NetworkSpec) -> tuple[Network | Parts, Loss | None]:
         raise NetworkError(f"{spec.network}: --sparse and --precision int8 exclude each other")
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / f"{spec.label}.onnx")
-        made = quantise(
+        quantised = quantise(
             QuantiseRequest(
                 spec.network, place, spec.calibrate, batch=spec.batch, layout=spec.layout,
                 shapes=spec.shapes,
             )
         )  # fmt: skip
         net = load_network(place, shapes=spec.shapes, strict=spec.strict)
-    return net, made.loss
+    return net, quantised.loss
 
 
 def stored_precision(precision: Precision) -> dtypes.Precision:

@@ -44,7 +44,7 @@ class Compiled:
     """A network compiled with the best records, and where it would be kept.
 
     Attributes:
-        found: the network.
+        extracted: the network.
         target: what it is compiled for.
         tuned: the new module, as it was opened from its temporary file if there is one.
         untuned: compiled without any record (what untuned users get), if it is to be compared.
@@ -55,7 +55,7 @@ class Compiled:
         notes: lines on the old file, if it is replaced without a comparison.
     """
 
-    found: Extracted
+    extracted: Extracted
     target: Target
     tuned: AnyModule
     untuned: AnyModule | None
@@ -67,8 +67,8 @@ class Compiled:
 
     def engines(self) -> dict[str, Engine]:
         """What is timed in turns."""
-        found = {"untuned": self.untuned, "tuned": self.tuned, "old": self.old}
-        return {name: module for name, module in found.items() if module is not None}
+        modules = {"untuned": self.untuned, "tuned": self.tuned, "old": self.old}
+        return {name: module for name, module in modules.items() if module is not None}
 
     def reopen(self) -> None:
         """Open the modules' files again: their weights lie elsewhere then."""
@@ -136,7 +136,7 @@ def check_place(output: str, *, library: bool = False) -> None:
 
 
 def compile_network(
-    found: Extracted,
+    extracted: Extracted,
     target: Target,
     records: History,
     output: str,
@@ -157,21 +157,21 @@ def compile_network(
     """
     import tilework as tw
 
-    net, precision = found.network, found.precision
+    net, precision = extracted.network, extracted.precision
     tuned = tw.compile(net, target, records=records, precision=precision, in_place=in_place)
     foreign = bool(target.missing_on_host())
     other = None
     if untuned and not foreign:
         other = tw.compile(net, target, records=None, precision=precision, in_place=in_place)
     if not output:
-        return Compiled(found, target, tuned, other, tell)
+        return Compiled(extracted, target, tuned, other, tell)
     draft = patiently(lambda: _draft_of(tuned, output), tell)
     try:
         if foreign:
-            return Compiled(found, target, tuned, other, tell, None, output, draft)
+            return Compiled(extracted, target, tuned, other, tell, None, output, draft)
         opened = tw.load_module(draft)
         old, notes = _replaced(opened, output)
-        return Compiled(found, target, opened, other, tell, old, output, draft, notes)
+        return Compiled(extracted, target, opened, other, tell, old, output, draft, notes)
     except BaseException:
         remove(draft)
         raise
@@ -221,14 +221,14 @@ def check(compiled: Compiled) -> CheckResult | None:
     """Compare the module's output with a reference's; None where this machine cannot run it."""
     if not compiled.runs_here:
         return None
-    return check_output(compiled.tuned, compiled.found.network, compiled.found.precision)
+    return check_output(compiled.tuned, compiled.extracted.network, compiled.extracted.precision)
 
 
 def run_once(compiled: Compiled) -> None:
     """Run the module once, if this machine can, as whoever opens it does first."""
     try:
         if compiled.runs_here:
-            inputs = random_inputs(compiled.found.network)
+            inputs = random_inputs(compiled.extracted.network)
             with stage("run"):
                 compiled.tuned.run(inputs)
     except BaseException:
@@ -251,14 +251,14 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
 
     if compiled.untuned is None:
         return None
-    net = compiled.found.network
+    net = compiled.extracted.network
     samples = time_at_points(compiled.engines(), net, seconds)
     suspects = [name for name in ("old", "untuned") if _looks_slower(samples, name)]
     if not _times_count(compiled.target):
         suspects = []
     note = ""
     if suspects:
-        longest = max(found.median for found in samples.values())
+        longest = max(one.median for one in samples.values())
         longer = max(2 * seconds, _ROUNDS * longest)  # enough rounds of a slow network, too
         looks: list[dict[str, Samples]] = []
         while suspects and len(looks) < LOOKS:
@@ -268,8 +268,8 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
         samples = joined(looks)
         suspects = [name for name in suspects if slower(samples["tuned"], samples[name])]
     if "old" in suspects and compiled.old is not None:
-        found = compiled.found
-        was = check_output(compiled.old, found.network, found.precision)
+        extracted = compiled.extracted
+        was = check_output(compiled.old, extracted.network, extracted.precision)
         if not was.passed:
             suspects.remove("old")
             note = f"{compiled.output} is replaced, although it was faster: its output is wrong"
@@ -313,24 +313,21 @@ def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | Non
     """
     if check is not None and check.passed and standing is not None and standing.untuned_kept:
         compiled.take_untuned()
-        found = compiled.found
-        check = check_output(compiled.tuned, found.network, found.precision)
+        extracted = compiled.extracted
+        check = check_output(compiled.tuned, extracted.network, extracted.precision)
     reason = _objection(check, standing)
     if reason:
         kept = ""
         if compiled.output:
             there = Path(compiled.output).exists()
             kept = f"; {compiled.output} {'stays as it was' if there else 'is not written'}"
-        raise RunFailed(f"{compiled.found.network.name}: {reason}{kept}")
+        raise RunFailed(f"{compiled.extracted.network.name}: {reason}{kept}")
     return compiled.keep()
 
 
 def _objection(check: CheckResult | None, standing: Standing | None) -> str:
-    if check is not None and not check.passed:
-        return (
-            f"the output is wrong: maximum relative error {check.max_rel_error:.1e} against "
-            f"{check.reference}, where {check.tolerance:.0e} is allowed"
-        )
+    if check is not None and check.fault:
+        return check.fault
     if standing is None or standing.slower_than != "old" or standing.old is None:
         return ""
     times = "" if standing.over_old is None else f"{standing.over_old:.2f} times as long as "

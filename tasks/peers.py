@@ -93,8 +93,8 @@ def _onnxruntime(path: str, threads: int, precision: str) -> Peer:
         for out in session.get_outputs():
             binding.bind_output(out.name)
         session.run_with_iobinding(binding)
-        made = binding.get_outputs()
-        for out, value in zip(session.get_outputs(), made, strict=True):
+        outputs = binding.get_outputs()
+        for out, value in zip(session.get_outputs(), outputs, strict=True):
             binding.bind_ortvalue_output(out.name, value)  # the same memory at every call
         return lambda: session.run_with_iobinding(binding)
 

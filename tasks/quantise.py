@@ -71,14 +71,14 @@ def quantise(request: QuantiseRequest) -> Quantised:
         source = _source(request, folder)
         peer = _quiet_session(runtime, source)
         samples = _samples(request, peer)
-        made = folder / "made" / place.name
-        made.parent.mkdir()
-        write_quantised(request, source, made, samples, folder)
+        narrow_file = folder / "made" / place.name
+        narrow_file.parent.mkdir()
+        write_quantised(request, source, narrow_file, samples, folder)
         compared = _compared(samples)
-        loss = _loss(peer, made, compared, request.shapes)
-        sizes = (model_bytes(source), model_bytes(made))
-        narrow, products = _products(made)
-        _moved(made.parent, place)
+        loss = _loss(peer, narrow_file, compared, request.shapes)
+        sizes = (model_bytes(source), model_bytes(narrow_file))
+        narrow, products = _products(narrow_file)
+        _moved(narrow_file.parent, place)
     random = not request.calibrate
     return Quantised(str(place), len(samples), random, *sizes, narrow, products, loss)
 
@@ -133,16 +133,16 @@ def _compared(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for each in list(shapes.values())[:_MOST_SHAPES] for sample in each]
 
 
-def _loss(peer: Any, made: Path, samples: Sequence[Sample], shapes: Sequence[str]) -> Loss:
+def _loss(peer: Any, narrow_file: Path, samples: Sequence[Sample], shapes: Sequence[str]) -> Loss:
     """Both networks on the samples: in float32 by ONNX Runtime, in 8 bits by us."""
     from tilework.session import Session
 
     ranges = dict(text.split("=", 1) for text in shapes if ".." in text)
-    ours = Session(made, cache=False, shapes=ranges or None)
+    ours = Session(narrow_file, cache=False, shapes=ranges or None)
     with refusals("ONNX Runtime does not run a sample in float32"):
         expected = [peer.run(None, sample) for sample in samples]
-    found = [ours.run(None, sample) for sample in samples]
-    return loss_of(list(zip(found, expected, strict=True)))
+    actual = [ours.run(None, sample) for sample in samples]
+    return loss_of(list(zip(actual, expected, strict=True)))
 
 
 def loss_of(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> Loss:

@@ -47,9 +47,9 @@ class QuantiseRequest:
 
 
 def write_quantised(
-    request: QuantiseRequest, source: Path, made: Path, samples: Sequence[Sample], folder: Path
+    request: QuantiseRequest, source: Path, output: Path, samples: Sequence[Sample], folder: Path
 ) -> None:
-    """Let ONNX Runtime's quantiser write the file ``made``."""
+    """Let ONNX Runtime's quantiser write the file ``output``."""
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -68,7 +68,7 @@ def write_quantised(
         if request.scheme == "dynamic":
             quantization.quantize_dynamic(
                 prepared,
-                made,
+                output,
                 op_types_to_quantize=["MatMul", "Gemm"],
                 per_channel=True,
                 weight_type=quantization.QuantType.QInt8,
@@ -83,7 +83,7 @@ def write_quantised(
         }
         quantization.quantize_static(
             prepared,
-            made,
+            output,
             _reader(samples),
             quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,

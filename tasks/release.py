@@ -118,13 +118,13 @@ def sources_of(
 def _deciding(
     key: str, target: Target, history: History, device: DeviceIdentity | None
 ) -> tuple[Source, ...]:
-    found = []
+    records = []
     for place, one in enumerate((target, *target.relatives())):
         own = None if device is None else history.best(key, str(one), device)
         if own is not None and place == 0:
             return (_source(own),)
-        found += [own] if own is not None else history.hints(key, str(one), device)
-    return tuple(map(_source, found))
+        records += [own] if own is not None else history.hints(key, str(one), device)
+    return tuple(map(_source, records))
 
 
 def _source(record: Record) -> Source:
@@ -233,10 +233,10 @@ class Manifest:
 
     def entry(self, file: str) -> Entry | None:
         """What is known of a file; None if nothing is, or if the file was changed since."""
-        found = self._entries.get(file)
-        if found is None or found.sha256 != sha256_of(self.folder / file):
+        entry = self._entries.get(file)
+        if entry is None or entry.sha256 != sha256_of(self.folder / file):
             return None
-        return found
+        return entry
 
     def keep(self, file: str, entry: Entry, tell: Tell) -> None:
         """Put in an entry; what others have put in meanwhile stays. The file is written whole.

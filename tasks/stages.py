@@ -55,7 +55,7 @@ class Compile(Protocol):
     """Compile with the best records, to a temporary file."""
 
     def __call__(
-        self, found: Extracted, target: Target, records: History, output: str, tell: Tell
+        self, extracted: Extracted, target: Target, records: History, output: str, tell: Tell
     ) -> Compiled:
         """See `tasks.finish.compile_network`."""
 

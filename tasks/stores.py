@@ -74,10 +74,10 @@ def other_targets(store: RecordStore, tasks: Sequence[Task]) -> dict[str, int]:
     workloads = {workload for _, workload in wanted}
     known = store.keys()
     others = [key for key in known if key[1] in workloads and key not in wanted]
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for table in store.scan(["target"], keys=others) if others else ():
-        found.update(table.column("target").to_pylist())
-    return dict(found)
+        counts.update(table.column("target").to_pylist())
+    return dict(counts)
 
 
 def distill(run: TuningRun) -> None:

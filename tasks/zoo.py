@@ -78,9 +78,9 @@ class Merged:
 def merge(shares: Sequence[Share]) -> list[Merged]:
     """The tasks of several networks by target, each task once."""
     total = math.fsum(share.use for share in shares)
-    found: dict[str, dict[str, _Task]] = {}
+    by_target: dict[str, dict[str, _Task]] = {}
     for share in shares:
-        tasks = found.setdefault(share.target, {})
+        tasks = by_target.setdefault(share.target, {})
         for task, calls in zip(share.tasks, share.calls, strict=True):
             known = tasks.setdefault(task.workload_key, _Task(task))
             known.add(share.label, calls * share.use / total)
@@ -92,7 +92,7 @@ def merge(shares: Sequence[Share]) -> list[Merged]:
             [one.label for one in tasks.values()],
             [share.fingerprint for share in shares if share.target == target],
         )
-        for target, tasks in found.items()
+        for target, tasks in by_target.items()
     ]
 
 
@@ -251,12 +251,12 @@ class Zoo:
 
         What takes most of the mix's latency comes first.
         """
-        found = []
+        finals = []
         for lane in self._live():
             index = lane.run.next_final()
             if index is not None:
-                found.append((lane, index))
-        return max(found, key=lambda one: one[0].at_stake_s(one[1]), default=None)
+                finals.append((lane, index))
+        return max(finals, key=lambda one: one[0].at_stake_s(one[1]), default=None)
 
     def _live(self) -> list[Lane]:
         return [lane for lane in self.lanes if str(lane.run.target) not in self.failed]

@@ -142,12 +142,12 @@ def named(
     files = [text for text in networks if is_zoo_file(text)]
     if not files:
         given: dict[str, Any] = {"threads": threads, "precision": precision}
-        found: list[ZooNetwork] = [
+        members: list[ZooNetwork] = [
             parse_network(text, target=one, **given)
             for one in targets or [options.DEFAULT_TARGET]
             for text in networks
         ]
-        return {"networks": tuple(found)}
+        return {"networks": tuple(members)}
     if len(networks) > 1:
         raise SettingsError(f"{files[0]}: a zoo file comes alone; put the other networks into it")
     if targets or threads is not None or precision != "f32":

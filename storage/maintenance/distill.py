@@ -76,9 +76,9 @@ def distill(place: Location, keys: Iterable[tuple[str, str]] | None = None) -> D
     begun = time.monotonic()
     asked = None if keys is None else {(target, workload) for workload, target in keys}
     done = Distillation()
-    found = _patiently(place, asked, done)
-    shards: dict[str, dict[str, Best]] = {shard_of(name): {} for name in found.changed}
-    for name, best in found.all().items():
+    collected = _patiently(place, asked, done)
+    shards: dict[str, dict[str, Best]] = {shard_of(name): {} for name in collected.changed}
+    for name, best in collected.all().items():
         if shard_of(name) in shards:
             shards[shard_of(name)][name] = best
     bests = Bests(Documents(place, KIND))
@@ -94,8 +94,8 @@ def deciding_rows(place: Location) -> pa.Table:
     Raises:
         StoreError: the store cannot be read.
     """
-    found = _patiently(place, None, Distillation()).all()
-    return pa.concat_tables([SCHEMA.empty_table(), *(best.rows for best in found.values())])
+    bests = _patiently(place, None, Distillation()).all()
+    return pa.concat_tables([SCHEMA.empty_table(), *(best.rows for best in bests.values())])
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ def _by_part(
     """By `key_part`: the names of its rounds, and the compacted file that holds a round."""
     rounds: dict[str, set[str]] = defaultdict(set)
     compacts: dict[str, dict[str, str]] = defaultdict(dict)
-    sound = [found for found in held.compacts.values() if found.name not in without]
-    where = [(name, found.name) for found in sound for name in found.rounds]
+    sound = [file for file in held.compacts.values() if file.name not in without]
+    where = [(name, file.name) for file in sound for name in file.rounds]
     for name, compact in [*((name, "") for name in held.rounds), *where]:
         parsed = RoundName.parse(name)
         if parsed is not None:
@@ -196,10 +196,10 @@ def _decide(
         names = [key_name(part.key[1], part.key[0]) for part in batch]
         known = [stale.known[name].rows for name in names if name in stale.known]
         decided = deciding(pa.concat_tables([*known, *(part.rows for part in batch)]))
-        rows = {key_name(key[1], key[0]): found for key, found in split_keys(decided)}
+        rows = {key_name(key[1], key[0]): kept for key, kept in split_keys(decided)}
         for name, part in zip(names, batch, strict=True):
-            found = rows.get(name, SCHEMA.empty_table())
-            yield name, Best(found, stale.covers[name[:8]] | frozenset(part.rounds))
+            kept = rows.get(name, SCHEMA.empty_table())
+            yield name, Best(kept, stale.covers[name[:8]] | frozenset(part.rounds))
 
 
 def _stream(

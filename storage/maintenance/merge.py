@@ -62,8 +62,8 @@ def merge(sources: Sequence[Location], into: Location) -> Merged:
             raise StoreError(f"there are no records at {source.text!r}: nothing to merge")
         for name in held.rounds:
             _add_file(source, name, frozenset([name]), there, done)
-        for name, found in held.compacts.items():
-            _add_file(source, name, found.rounds, there, done)
+        for name, file in held.compacts.items():
+            _add_file(source, name, file.rounds, there, done)
         for name in held.others:
             _add_rows(source, name, there, done)
         done.left.update(held.damaged)
@@ -93,7 +93,7 @@ class _There:
     def of(cls, place: Location) -> _There:
         """Looks at a store."""
         held = look(place)
-        known = set(held.rounds).union(*(found.rounds for found in held.compacts.values()))
+        known = set(held.rounds).union(*(compact.rounds for compact in held.compacts.values()))
         return cls(place, known, round_numbers(known))
 
     def new(self, rounds: Iterable[str], done: Merged) -> set[str]:

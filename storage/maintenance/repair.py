@@ -77,17 +77,17 @@ def repair(place: Location) -> Repair:
         renewed = upgrade(place, files(place))
         if renewed:
             done.lines.append(f"{len(renewed)} files of older versions are written anew")
-        found = check(place)
-        for name in found.names(Fault.damaged):
+        checked = check(place)
+        for name in checked.names(Fault.damaged):
             _set_aside(place, name, done)
-        for name in found.names(Fault.misnamed):
+        for name in checked.names(Fault.misnamed):
             _rename(place, name, done)
-        for name in found.names(Fault.document):
+        for name in checked.names(Fault.document):
             _set_document_aside(place, name, done)
-        _join(place, found, done, beat)
+        _join(place, checked, done, beat)
         done.left += [
             str(f)
-            for f in found.findings
+            for f in checked.findings
             if f.fault in (Fault.foreign, Fault.impossible, Fault.champion)
         ]
     return done
@@ -146,9 +146,9 @@ def damaged(place: Location) -> dict[str, bytes]:
     pieces: dict[tuple[str, int], bytes] = {}
     for document in documents.names():
         head, _, content = (documents.read(document) or b"{}").partition(b"\n")
-        found = json.loads(head)
-        if found:
-            pieces[found["name"], found["piece"]] = content
+        piece = json.loads(head)
+        if piece:
+            pieces[piece["name"], piece["piece"]] = content
     names = {name for name, _ in pieces}
     return {
         name: b"".join(pieces[key] for key in sorted(pieces) if key[0] == name) for name in names
@@ -185,9 +185,9 @@ def _set_document_aside(place: Location, name: str, done: Repair) -> None:
         done.lines.append(f"{name}: damaged; its bytes are kept as a document of kind {KIND!r}")
 
 
-def _join(place: Location, found: Check, done: Repair, beat: Callable[[], None]) -> None:
+def _join(place: Location, checked: Check, done: Repair, beat: Callable[[], None]) -> None:
     """Makes one compacted file of those that share records."""
-    names = set(found.names(Fault.duplicate))
+    names = set(checked.names(Fault.duplicate))
     if not names:
         return
     for name in sorted(names & set(look(place).others)):

@@ -65,16 +65,16 @@ def sort_rounds(place: Location, names: Iterable[str]) -> Rounds:
     Raises:
         StoreError: the store cannot be read now.
     """
-    found: dict[Key, tuple[list[str], int]] = {}
+    by_key: dict[Key, tuple[list[str], int]] = {}
     problems = {}
     for name, footer in in_parallel(place, lambda name: _footer(place, name), names):
         if isinstance(footer, Damaged):
             problems[name] = footer.reason
         elif not isinstance(footer, Vanished):
             key, rows = footer
-            known, before = found.get(key, ([], 0))
-            found[key] = ([*known, name], before + rows)
-    return Rounds([(key, *found[key]) for key in sorted(found)], problems)
+            known, before = by_key.get(key, ([], 0))
+            by_key[key] = ([*known, name], before + rows)
+    return Rounds([(key, *by_key[key]) for key in sorted(by_key)], problems)
 
 
 def round_parts(
@@ -135,9 +135,9 @@ def round_names(rows: pa.Table) -> set[str]:
     So rows whose files are not known are named like others: a round that is not whole has another
     name than the whole one, because a name holds a hash of the ids.
     """
-    found = rows.group_by(_ROUND).aggregate([("record_id", "list")]).to_pylist()
+    groups = rows.group_by(_ROUND).aggregate([("record_id", "list")]).to_pylist()
     columns = (*_ROUND, "record_id_list")
-    return {str(RoundName.of(*(row[column] for column in columns))) for row in found}
+    return {str(RoundName.of(*(row[column] for column in columns))) for row in groups}
 
 
 def by_round(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

@@ -58,8 +58,8 @@ class PackageHistory(Catalogue, WorkloadLog):
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        found = self._of_key((target, workload_key))
-        return [record for record in found if device is None or device.owns(record)]
+        records = self._of_key((target, workload_key))
+        return [record for record in records if device is None or device.owns(record)]
 
     @override
     def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
@@ -84,9 +84,9 @@ class PackageHistory(Catalogue, WorkloadLog):
     def champion(self, kind: str, target: str | None = None) -> str | None:
         """See `tilework.record.ModelLog.champion`: of the first package with one that serves."""
         for package in self._packages.values():
-            found = ServingModel.from_json(package.models.get(kind, ""))
-            if found is not None and found.is_for(target):
-                return found.document
+            model = ServingModel.from_json(package.models.get(kind, ""))
+            if model is not None and model.is_for(target):
+                return model.document
         return None
 
     def origin(self, record: Record) -> str:
@@ -97,13 +97,13 @@ class PackageHistory(Catalogue, WorkloadLog):
 
     def _of_key(self, key: Key) -> list[Record]:
         if key not in self._known:
-            found: dict[str, Record] = {}
+            records: dict[str, Record] = {}
             for target in (key[0], *self._kin(key[0])):
                 for name, row in self._rows.get((target, key[1]), ()):
                     record = self._packages[name].record(row)
-                    found.setdefault(record.record_id, replace(record, target=key[0]))
+                    records.setdefault(record.record_id, replace(record, target=key[0]))
                     self._from.setdefault(record.record_id, name)
-            self._known[key] = sorted(found.values(), key=by_age)
+            self._known[key] = sorted(records.values(), key=by_age)
         return self._known[key]
 
     def _kin(self, target: str) -> list[str]:
@@ -114,7 +114,7 @@ class PackageHistory(Catalogue, WorkloadLog):
         return sorted(
             other
             for other, known in self._traits.items()
-            if other != target and any(dict(found) == traits for found in known)
+            if other != target and any(dict(theirs) == traits for theirs in known)
         )
 
 

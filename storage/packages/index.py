@@ -123,11 +123,11 @@ def index_in(content: bytes, index: bytes) -> Indexed | None:
         package = _digest(content)
         if json.loads(head) != {"index": _FORM, "package": package, "body": _digest(body)}:
             return None
-        found = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
-        if found["fields"] != _FIELDS:
+        document = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
+        if document["fields"] != _FIELDS:
             return None
-        manifest = Manifest.from_json(found["manifest"])
-        parts = (found["records"], found["workloads"], found["models"])
+        manifest = Manifest.from_json(document["manifest"])
+        parts = (document["records"], document["workloads"], document["models"])
         return Indexed(manifest, *parts, package)
     except (ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
         return None

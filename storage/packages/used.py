@@ -50,8 +50,8 @@ class Found:
 
     def used(self) -> Used:
         """What is in it."""
-        found = index_in(self.content, self.index)
-        if found is None:
+        index = index_in(self.content, self.index)
+        if index is None:
             try:
                 from storage.packages.installed import look_at  # with it comes pyarrow
             except ImportError as error:
@@ -61,8 +61,8 @@ class Found:
                 )
             whole = look_at(self.path, self.shipped, {})
             return Used(whole.name, self.shipped, whole.package, whole.problem)
-        problem = other_rules_text(of_other_rules(found), len(found.rows))
-        return Used(self.path.name.removesuffix(ENDING), self.shipped, found, problem)
+        problem = other_rules_text(of_other_rules(index), len(index.rows))
+        return Used(self.path.name.removesuffix(ENDING), self.shipped, index, problem)
 
 
 def all_packages() -> list[Found]:

@@ -75,12 +75,12 @@ def freeze(
     from tilework.space import space_of
 
     rules = space_of(target).version
-    found = []
+    records = []
     for key in sorted(store.workload_keys(str(target)))[:LOOKED_AT]:
         record = store.best(key, str(target), device)
         if record is not None and record.rules_version == rules and store.workload(key):
-            found.append(record)
-    return tuple(Canary.of(record) for record in _spread(_handy(found, count), count))
+            records.append(record)
+    return tuple(Canary.of(record) for record in _spread(_handy(records, count), count))
 
 
 def task_of(store: RecordStore, canary: Canary, target: Target) -> SearchTask | None:

@@ -16,7 +16,7 @@ from flows.pipeline import TuneFailed, tune_pipeline
 from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
 from storage import RecordStore
-from tasks import check, device_lock, finish
+from tasks import check, device_lock, finish, goals
 from tasks.patience import SearchClock, patiently
 from tasks.stages import PLAIN, Stages
 from tests.flows.still import GOOD, samples
@@ -230,8 +230,9 @@ def test_a_store_that_is_away_now_and_then_costs_waits_alone(settings, tmp_path,
         return ask
 
     questions = ("of", "best", "hints", "append", "has_round", "workload", "workload_keys")
-    for name in (*questions, "keep_workload", "champion", "goal", "check_writable"):
+    for name in (*questions, "keep_workload", "champion", "check_writable"):
         monkeypatch.setattr(RecordStore, name, away_now_and_then(getattr(RecordStore, name)))
+    monkeypatch.setattr(goals, "kept", away_now_and_then(goals.kept))
     listener = Listener()
     fresh = settings.model_copy(update={"store": str(tmp_path / "records")})
     with reporting(listener):

@@ -109,14 +109,14 @@ def lessons(
     if len(wanted) > limit:
         wanted = [wanted[i * len(wanted) // limit] for i in range(limit)]
     share = max(LEAST_SHARE, most // max(len(wanted), 1))
-    found: list[_Found] = []
+    groups: list[_Found] = []
     for target in dict.fromkeys(target for target, _ in wanted):
         version = _rules_version(target)
         for trials in trials_of(history, target, [key for t, key in wanted if t == target]):
-            found += [f.chosen(4 * share) for f in _usable(trials, version, device)]
-    found.sort(key=lambda f: (f.trials.target, f.trials.workload_key, f.device))
-    quota = even_quota([len(f.where) for f in found], most)
-    return _derived(history, [f.chosen(quota) for f in found])
+            groups += [f.chosen(4 * share) for f in _usable(trials, version, device)]
+    groups.sort(key=lambda f: (f.trials.target, f.trials.workload_key, f.device))
+    quota = even_quota([len(f.where) for f in groups], most)
+    return _derived(history, [f.chosen(quota) for f in groups])
 
 
 def _rules_version(target: str) -> int | None:
@@ -152,11 +152,11 @@ def _name(trials: Trials, at: int) -> tuple[int, bytes]:
     return int(trials.sketch_id[at]), row.tobytes()
 
 
-def _derived(history: WorkloadLog, found: Sequence[_Found]) -> list[Lesson]:
+def _derived(history: WorkloadLog, groups: Sequence[_Found]) -> list[Lesson]:
     """Lessons of what was found; each workload's space is derived once for a target."""
     out: list[Lesson] = []
     known: tuple[Trials, tuple[str, float, SearchSpace] | None] | None = None
-    for one in found:
+    for one in groups:
         if known is None or known[0] is not one.trials:
             known = (one.trials, _space(history, one.trials))
         if known[1] is None:
@@ -236,10 +236,10 @@ def other_workloads(
     texts = {key: text for key in keys if (text := history.workload(key)) is not None}
     most = WARM_RECORDS // LEAST_SHARE
     chosen = set(texts) if len(texts) <= most else set(nearest(texts, tasks)[:most])
-    found = lessons(
+    taught = lessons(
         history, [target], device=device, most=WARM_RECORDS, keep=lambda key, _: key in chosen
     )
-    return [observation for lesson in found for observation in lesson.observations]
+    return [observation for lesson in taught for observation in lesson.observations]
 
 
 def keep_workloads(history: History, tasks: Sequence[Task]) -> None:

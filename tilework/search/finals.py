@@ -86,8 +86,8 @@ def finalists(records: Iterable[Record], count: int) -> list[Record]:
     chosen: dict[object, Record] = {}
     for record in _within(field, best.latency_s, WITHIN):
         chosen.setdefault(record.code_hash or (record.sketch_id, record.decisions), record)
-    found = list(chosen.values())[:count]
-    return found if len(found) > 1 else []
+    fastest = list(chosen.values())[:count]
+    return fastest if len(fastest) > 1 else []
 
 
 def off_by(earlier: Sequence[Record], measured: Sequence[Measured]) -> float:

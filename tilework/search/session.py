@@ -193,8 +193,8 @@ class TuningSession:
         )
 
     def _finalists(self, index: int) -> list[Record]:
-        found = self._policies[index].recorded(self.history)
-        return finalists(found, self.budget.options.finalists)
+        recorded = self._policies[index].recorded(self.history)
+        return finalists(recorded, self.budget.options.finalists)
 
     def refit(self) -> None:
         """Let the model learn from the records that it has not seen.
