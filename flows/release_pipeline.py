@@ -13,8 +13,9 @@ from flows.reporting import PipelineFailed, current_reporter
 from storage.packages import knowledge
 from tasks.device_lock import hold_device
 from tasks.extraction import spec_fingerprint
+from tasks.outcome import Outcome, failure
 from tasks.patience import patiently
-from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
+from tasks.release import Entry, Made, Manifest, sha256_of
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store
 from tilework.errors import NetworkError, StoreError, TileworkError

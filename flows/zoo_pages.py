@@ -10,14 +10,14 @@ from flows.numbers import change, latency, percent, show_ms
 from flows.shell.names import device_words, run_tags
 from flows.shell.pages import BEFORE
 from flows.texts import budget_text, target_words
-from tasks.release import mix_ms
+from tasks.outcome import mix_ms
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
     from flows.release_pipeline import ReleaseReport
     from flows.zoo_pipeline import ZooReport
     from flows.zoo_settings import ReleaseSettings, ZooNetwork, ZooSettings
-    from tasks.release import Outcome
+    from tasks.outcome import Outcome
     from tilework.target import Target
 
 NAMED = 3

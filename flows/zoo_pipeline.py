@@ -15,8 +15,8 @@ from flows.release_pipeline import lost, open_manifest, release
 from flows.reporting import PipelineFailed, current_reporter
 from tasks import goals
 from tasks.device_lock import hold_device
+from tasks.outcome import Outcome, failure
 from tasks.patience import patiently
-from tasks.release import Outcome, failure
 from tasks.run import SearchPlan
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses

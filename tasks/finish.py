@@ -2,41 +2,32 @@
 
 A compiled network goes to a temporary file beside its place first. What is checked and timed is
 that file, opened again. It takes its name if its output is right and it is not slower than the
-module that has the name now; else the old file stays as it is, byte for byte. Where the search
-found nothing that is as fast as the untuned network, that is what is kept.
+module that has the name now (`tasks.standing`); else the old file stays as it is, byte for byte.
+Where the search found nothing that is as fast as the untuned network, that is what is kept.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
-from tasks.engines import joined, random_inputs, time_at_points, timing_of
+from tasks.engines import random_inputs
 from tasks.patience import Tell, patiently
 from tasks.peers import Engine
 from tasks.report import CheckResult, Standing
-from tasks.slower import looks_slower, slower
 from tilework.errors import ModuleError, RunFailed
 from tilework.runtime.folder import is_folder_module, take_place
 from tilework.stages import stage
-from tilework.target.runs import caveat
 from tilework.whole import beside, remove
 
 if TYPE_CHECKING:
     from tasks.extraction import Extracted
     from tilework.record import History
     from tilework.runtime.parts import AnyModule
-    from tilework.runtime.samples import Samples
     from tilework.target import Target
-
-LOOKS = 3
-"""How often a module that looks slower is opened and timed again; it has to be so each time."""
-
-_ROUNDS = 12
 
 
 @dataclass(eq=False)
@@ -234,72 +225,6 @@ def run_once(compiled: Compiled) -> None:
     except BaseException:
         compiled.discard()
         raise
-
-
-def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
-    """Time the module in turns with the untuned network and with the module it would replace.
-
-    A module that looks slower is looked at again before it is said to be: longer, and opened anew
-    each time, since it is a matter of luck where its weights lie. Nothing is said where times are
-    not a device's (an emulation, an interpreter), nor of an old module whose output is wrong.
-    One of symbolic shapes is timed at its typical points; a time is then their geometric mean.
-
-    Args:
-        seconds: measured time of each in the first look.
-    """
-    from tilework.runtime.samples import paired_ratio
-
-    if compiled.untuned is None:
-        return None
-    net = compiled.extracted.network
-    samples = time_at_points(compiled.engines(), net, seconds)
-    suspects = [name for name in ("old", "untuned") if _looks_slower(samples, name)]
-    if not _times_count(compiled.target):
-        suspects = []
-    note = ""
-    if suspects:
-        longest = max(one.median for one in samples.values())
-        longer = max(2 * seconds, _ROUNDS * longest)  # enough rounds of a slow network, too
-        looks: list[dict[str, Samples]] = []
-        while suspects and len(looks) < LOOKS:
-            compiled.reopen()
-            looks.append(time_at_points(compiled.engines(), net, longer))
-            suspects = [name for name in suspects if _looks_slower(looks[-1], name)]
-        samples = joined(looks)
-        suspects = [name for name in suspects if slower(samples["tuned"], samples[name])]
-    if "old" in suspects and compiled.old is not None:
-        extracted = compiled.extracted
-        was = check_output(compiled.old, extracted.network, extracted.precision)
-        if not was.passed:
-            suspects.remove("old")
-            note = f"{compiled.output} is replaced, although it was faster: its output is wrong"
-    tuned, untuned, old = samples["tuned"], samples["untuned"], samples.get("old")
-    if (
-        "old" in suspects
-        and "untuned" in suspects
-        and not _looks_slower(samples, "old", "untuned")
-    ):
-        suspects.remove("old")  # what takes its place is the untuned network
-    return Standing(
-        untuned=timing_of(untuned),
-        tuned=timing_of(tuned),
-        over_untuned=paired_ratio(tuned, untuned),
-        old=None if old is None else timing_of(old),
-        over_old=None if old is None else paired_ratio(tuned, old),
-        slower_than=suspects[0] if suspects else "",
-        note=note,
-    )
-
-
-def _looks_slower(samples: Mapping[str, Samples], than: str, what: str = "tuned") -> bool:
-    return than in samples and looks_slower(samples[what], samples[than])
-
-
-def _times_count(target: Target) -> bool:
-    """Whether the times of a target's programs are its device's."""
-    from tilework.target.identity import identity_of
-
-    return identity_of(target).timed and not caveat(str(target))
 
 
 def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tasks import extraction, finish, run, stores
+from tasks import extraction, finish, run, standing, stores
 
 if TYPE_CHECKING:
     from storage import RecordStore
@@ -71,7 +71,7 @@ class Compare(Protocol):
     """Time the module beside what it would replace."""
 
     def __call__(self, compiled: Compiled) -> Standing | None:
-        """See `tasks.finish.compare`."""
+        """See `tasks.standing.compare`."""
 
 
 class Keep(Protocol):
@@ -106,6 +106,6 @@ PLAIN = Stages(
     distill=stores.distill,
     compile=finish.compile_network,
     check=finish.check,
-    compare=finish.compare,
+    compare=standing.compare,
     keep=finish.keep,
 )

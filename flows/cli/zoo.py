@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.reporting import Reporter
     from flows.zoo_pipeline import ZooReport
     from flows.zoo_settings import ZooNetwork, ZooSettings
-    from tasks.release import Outcome
+    from tasks.outcome import Outcome
 
 Networks = Annotated[
     list[str],
@@ -204,7 +204,7 @@ def _print_report(report: ZooReport) -> None:
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     """A table of what became of each network, with the reasons of those that were not made."""
-    from tasks.release import mix_ms
+    from tasks.outcome import mix_ms
 
     total = sum(one.use for one in outcomes)
     rows = [
