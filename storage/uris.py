@@ -27,11 +27,6 @@ def shown(text: str) -> str:
     return f"{scheme}://{rest if _names_container(text) else rest.rpartition('@')[2]}"
 
 
-def has_credentials(text: str) -> bool:
-    """Whether a URI holds a user, a password, or a key in its query."""
-    return bool(_user(text)) or bool(_secret_values(text))
-
-
 def without_secrets(message: str, text: str) -> str:
     """A message about the URI `text`, with whatever is secret in it struck out."""
     for option in ADDED.values():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from storage import tables
-from storage.compacts import Compact, CompactWriter, sort_rows, split_keys, verify
+from storage.compacts import Compact, CompactWriter, split_keys, verify
 from storage.files import Location
 from storage.maintenance.claim import claim
 from storage.maintenance.holdings import (
@@ -30,11 +30,11 @@ from storage.maintenance.holdings import (
 from storage.maintenance.rows import (
     Part,
     Rounds,
-    all_rows,
     compact_parts,
     merge_parts,
     round_names,
     round_parts,
+    rows_of_unnamed,
     sort_rounds,
 )
 from storage.names import RoundName
@@ -177,13 +177,8 @@ def absorb(place: Location, name: str, done: Compaction) -> None:
     Raises:
         StoreError: the store cannot be read or written now.
     """
-    try:
-        with open_file(place, name) as file:
-            rows = sort_rows(reading(place, name, all_rows, file))
-    except Damaged as error:
-        done.left[name] = error.reason
-        return
-    except Vanished:
+    rows = rows_of_unnamed(place, name, done.left)
+    if rows is None:
         return
     held = look(place)
     known = {base(n) for n in (*held.rounds, *held.replaced)}.union(

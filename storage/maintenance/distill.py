@@ -18,6 +18,7 @@ from storage.maintenance.holdings import Damaged, Holdings, Vanished, look
 from storage.maintenance.rows import (
     Part,
     compact_parts,
+    in_batches,
     merge_parts,
     round_parts,
     sort_rounds,
@@ -26,7 +27,6 @@ from storage.names import RoundName, key_part
 from storage.schema import SCHEMA
 from tilework.errors import StoreBusy
 
-_ROWS_AT_ONCE = 20_000
 _TRIES = 5
 
 
@@ -190,7 +190,7 @@ def _decide(
     place: Location, stale: _Stale, asked: set[Key] | None, done: Distillation
 ) -> Iterator[tuple[str, Best]]:
     """The bests of the keys that are stale, with their `key_name`."""
-    for batch in _in_batches(_stream(place, stale, asked, done.left)):
+    for batch in in_batches(_stream(place, stale, asked, done.left), lambda p: len(p.rows)):
         done.keys += len(batch)
         done.rows += sum(len(part.rows) for part in batch)
         names = [key_name(part.key[1], part.key[0]) for part in batch]
@@ -213,19 +213,6 @@ def _stream(
         wanted = key_part(part.key[1], part.key[0]) in stale.covers
         if wanted and (asked is None or part.key in asked):
             yield part
-
-
-def _in_batches(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    batch: list[Part] = []
-    rows = 0
-    for part in parts:
-        batch.append(part)
-        rows += len(part.rows)
-        if rows >= _ROWS_AT_ONCE:
-            yield batch
-            batch, rows = [], 0
-    if batch:
-        yield batch
 
 
 def _nothing() -> None:

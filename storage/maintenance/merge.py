@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.bests import KIND as BESTS
-from storage.compacts import sort_rows, split_keys
+from storage.compacts import split_keys
 from storage.documents import Documents
 from storage.files import Location
 from storage.maintenance.check import hidden_folders
 from storage.maintenance.claim import KIND as CLAIMS
 from storage.maintenance.compact import Compaction, compact, rewrite, round_numbers
-from storage.maintenance.holdings import Damaged, Vanished, base, look, open_file, reading
+from storage.maintenance.holdings import Damaged, Vanished, base, look, reading
 from storage.maintenance.repair import KIND as DAMAGED
-from storage.maintenance.rows import Part, all_rows, by_round, round_names
+from storage.maintenance.rows import Part, by_round, round_names, rows_of_unnamed
 from storage.moves import MOVES
 from storage.schema import check_schema
 from storage.tables import encode
@@ -130,13 +130,8 @@ def _add_file(
 
 def _add_rows(source: Location, name: str, there: _There, done: Merged) -> None:
     """Adds the rows of a file whose name says nothing of them."""
-    try:
-        with open_file(source, name) as file:
-            rows = sort_rows(reading(source, name, all_rows, file))
-    except Damaged as error:
-        done.left[name] = error.reason
-        return
-    except Vanished:
+    rows = rows_of_unnamed(source, name, done.left)
+    if rows is None:
         return
     new = there.new(round_names(rows), done)
     if new and base(name).startswith("round-"):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from storage.bests import KIND as BESTS
-from storage.compacts import sort_rows, split_keys
+from storage.compacts import split_keys
 from storage.documents import LARGEST, Documents
 from storage.files import Location
 from storage.maintenance.check import Check, Fault, check
@@ -34,6 +34,7 @@ from storage.maintenance.rows import (
     by_round,
     merge_parts,
     row_group,
+    rows_of_unnamed,
     sort_rounds,
 )
 from storage.names import is_compact
@@ -156,13 +157,11 @@ def damaged(place: Location) -> dict[str, bytes]:
 
 
 def _rename(place: Location, name: str, done: Repair) -> None:
-    try:
-        with open_file(place, name) as file:
-            table = reading(place, name, all_rows, file)
-    except (Damaged, Vanished):
+    table = rows_of_unnamed(place, name, {})
+    if table is None:
         return
     written = []
-    for right, rows in by_round(sort_rows(table)):
+    for right, rows in by_round(table):
         if right == name:
             place.write(name, encode(rows))
         else:

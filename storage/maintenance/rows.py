@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -24,6 +25,8 @@ _ROUND = ["run_id", "round", "workload_key", "target"]
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def round_parts(
     Raises:
         StoreError: the store cannot be read now.
     """
-    for batch in _batches(rounds.by_key):
+    for batch in in_batches(rounds.by_key, lambda entry: entry[2]):
         beat()
         read, table = read_files(place, [n for _, names, _ in batch for n in names], skipped)
         by_key = {key: tuple(n for n in names if n in read) for key, names, _ in batch}
@@ -212,16 +215,37 @@ def _only_key(name: str, metadata: pq.FileMetaData) -> Key:
     return low
 
 
-def _batches(
-    by_key: list[tuple[Key, list[str], int]],
-) -> Iterator[list[tuple[Key, list[str], int]]]:
-    batch: list[tuple[Key, list[str], int]] = []
+def in_batches(items: Iterable[Item], rows_in: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Items in lists of so many rows as are looked at together, or of one that has more."""
+    batch: list[Item] = []
     rows = 0
-    for entry in by_key:
-        batch.append(entry)
-        rows += entry[2]
+    for item in items:
+        batch.append(item)
+        rows += rows_in(item)
         if rows >= _ROWS_AT_ONCE:
             yield batch
             batch, rows = [], 0
     if batch:
         yield batch
+
+
+def rows_of_unnamed(place: Location, name: str, left: dict[str, str]) -> pa.Table | None:
+    """The rows, sorted, of a file whose name says nothing of them.
+
+    Args:
+        left: is told of a file that is damaged.
+
+    Returns:
+        None where it is damaged, or gone.
+
+    Raises:
+        StoreError: the store cannot be read now.
+    """
+    try:
+        with open_file(place, name) as file:
+            return sort_rows(reading(place, name, all_rows, file))
+    except Damaged as error:
+        left[name] = error.reason
+    except Vanished:
+        pass
+    return None

@@ -12,7 +12,7 @@ from storage.packages.models import ServingModel
 from storage.rules import present_rules
 from tilework.errors import TileworkError
 from tilework.overriding import override
-from tilework.record import Catalogue, Record, WorkloadLog, best_elsewhere, best_of, by_age
+from tilework.record import Catalogue, Record, WorkloadLog, by_age
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 
@@ -49,21 +49,11 @@ class PackageHistory(Catalogue, WorkloadLog):
         self._keys = sorted(self._rows)
 
     @override
-    def best(
-        self, workload_key: str, target: str, device: DeviceIdentity | None = None
-    ) -> Record | None:
-        return best_of(self.of(workload_key, target, device))
-
-    @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
         records = self._of_key((target, workload_key))
         return [record for record in records if device is None or device.owns(record)]
-
-    @override
-    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        return best_elsewhere(self.of(workload_key, target), device)
 
     @override
     def keys(self) -> list[Key]:

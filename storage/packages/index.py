@@ -103,11 +103,6 @@ def index_of(content: bytes, package: Content) -> bytes:
     return json.dumps(head).encode() + b"\n" + body
 
 
-def read_index(path: Path) -> Indexed | None:
-    """What the index of a package's file says; None if there is none that can be used."""
-    return index_in(read(path), read(path.with_name(path.name + SUFFIX)))
-
-
 def read(path: Path) -> bytes:
     """What is in a file; nothing if it cannot be read."""
     try:
