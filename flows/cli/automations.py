@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.commands import Commands
 from flows.cli.output import console, table
 from flows.numbers import plural
 from tilework.errors import TileworkError
@@ -15,10 +16,8 @@ from tilework.errors import TileworkError
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="What the Prefect server does by itself: crashed runs, late runs, drift.",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 File = Annotated[

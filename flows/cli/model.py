@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import options
+from flows.cli.commands import Commands
 from flows.cli.output import console, print_json, table, warn
 from flows.model_tables import EXPLAINED, JUDGED, gain, history_rows, judged_rows, lineage, share
 from flows.numbers import when
@@ -16,11 +17,8 @@ if TYPE_CHECKING:
     from storage.cards import Move
     from storage.models import Models
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Look at the learned cost models of a store; say which one searches begin with.",
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Name = Annotated[

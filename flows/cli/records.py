@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import maintenance, options, packages, questions
+from flows.cli.commands import Commands
 from flows.cli.output import console, print_json, table, warn
 from flows.cli.reading import columns_of, say_problems, to_read
 from flows.cli.record_tables import (
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tilework.record import Record
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Look at the stored measurements, ask what they say, keep stores in order.",
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
