@@ -149,7 +149,9 @@ class _Maker:
             return replace(about, reason=f"nothing can be compiled: {caveat(str(target))}")
         fingerprint = spec_fingerprint(spec)
         known = None if self._manifest is None else self._manifest.entry(file)
-        state, reason = None, "it was asked for" if self._force else "nothing is known of it"
+        there = self._manifest is not None and (self._manifest.folder / file).exists()
+        unknown = "nothing is known of it" if there else "no module before"
+        state, reason = None, "it was asked for" if self._force else unknown
         if known is not None and not self._force:
             state, reason = known.judged(partial(self._made_from_now, fingerprint, target))
         about = replace(about, reason=reason)
