@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tasks.extraction import Extracted
     from tasks.report import CheckResult, Progress, Standing
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.record import History, Record
     from tilework.search.protocol import Task
     from tilework.target import Target
@@ -119,7 +119,7 @@ def tell_of_rows(store: RecordStore, tasks: Sequence[Task]) -> None:
         reporter.warn(line)
 
 
-def search(run: TuningRun, stages: Stages = PLAIN) -> str:
+def search(run: LiveRun, stages: Stages = PLAIN) -> str:
     """Rounds until the session says that the run is over, then finals; why the rounds ended."""
     reporter = current_reporter()
     _introduce(run)
@@ -183,7 +183,7 @@ def finish(
 
 def _tuned(
     settings: TuneSettings,
-    run: TuningRun,
+    run: LiveRun,
     extracted: Extracted,
     progress: Progress,
     stopped: str,
@@ -218,7 +218,7 @@ def _tuned(
     return Tuned(report, records)
 
 
-def _introduce(run: TuningRun) -> None:
+def _introduce(run: LiveRun) -> None:
     reporter = current_reporter()
     plan = run.plan
     reporter.note(f"{len(plan.tasks)} distinct tasks, {sum(plan.weights)} calls")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flows.zoo_settings import ZooNetwork, ZooSettings
     from storage import RecordStore
     from tasks.report import Progress
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.search import TuningOptions
     from tilework.target.identity import DeviceIdentity
 
@@ -277,13 +277,13 @@ def _introduce(zoo: Zoo) -> None:
     reporter.progress(zoo.progress())
 
 
-def _bests(run: TuningRun) -> dict[str, str]:
+def _bests(run: LiveRun) -> dict[str, str]:
     """The best record of each task of a search, by workload."""
     bests = run.session.result().best
     return {record.workload_key: record.record_id for record in bests if record is not None}
 
 
-def _searched(run: TuningRun, known: dict[str, str]) -> Searched:
+def _searched(run: LiveRun, known: dict[str, str]) -> Searched:
     """What a search has found since the best records were those that were ``known``."""
     now = _bests(run)
     changed = sum(record != known.get(key) for key, record in now.items())

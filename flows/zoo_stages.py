@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from flows.texts import round_name, target_words
 from tasks.network import NetworkSpec
-from tasks.run import SearchPlan, TuningRun
+from tasks.run import LiveRun, SearchPlan
 from tasks.shells import prefect_stages
 
 if TYPE_CHECKING:
     from tilework.search.report import Round
 
 
-def _round_name(run: TuningRun, finished: Round) -> str:
+def _round_name(run: LiveRun, finished: Round) -> str:
     return f"{round_name(run.progress(finished))} ({target_words(run.target)})"
 
 
@@ -22,7 +22,7 @@ def _label(stage: str, values: tuple[Any, ...]) -> str:
     about = values[0]
     if isinstance(about, NetworkSpec):
         return f"{stage} {about.label}"
-    if isinstance(about, TuningRun):
+    if isinstance(about, LiveRun):
         return f"{stage} {target_words(about.target)}"
     if isinstance(about, SearchPlan):
         return f"{stage} {target_words(about.tasks[0].target)}"

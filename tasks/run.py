@@ -55,7 +55,7 @@ class SearchPlan:
     packages: bool = True
 
 
-class TuningRun:
+class LiveRun:
     """Tasks being tuned: their plan, the store, the search session and the measurer.
 
     Attributes:
@@ -155,17 +155,17 @@ class TuningRun:
         )
 
 
-def prepare(plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell) -> TuningRun:
+def prepare(plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell) -> LiveRun:
     """Open a run: read what is known of its tasks, and let the cost model learn from it."""
-    return patiently(lambda: TuningRun(plan, store, measurer, tell), tell)
+    return patiently(lambda: LiveRun(plan, store, measurer, tell), tell)
 
 
-def conclude(run: TuningRun) -> None:
+def conclude(run: LiveRun) -> None:
     """The run has come to its end: extending it from now on spends another budget."""
     run.patiently(lambda: goals.done(run.store, run.plan.run_id))
 
 
-def run_round(run: TuningRun, index: int) -> Round | None:
+def run_round(run: LiveRun, index: int) -> Round | None:
     """One round of a task: propose, measure, store, learn; None if it has no candidate left.
 
     The round counts as done once its records are in the store, as one file.
@@ -180,7 +180,7 @@ def run_round(run: TuningRun, index: int) -> Round | None:
     return finished
 
 
-def run_final(run: TuningRun, index: int) -> Round | None:
+def run_final(run: LiveRun, index: int) -> Round | None:
     """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
     measured = run.patiently(lambda: run.session.measure_final(index, run.measurer))
     return run.patiently(lambda: run.session.commit_final(index, measured))

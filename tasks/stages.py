@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tasks.network import NetworkSpec
     from tasks.patience import Tell
     from tasks.report import CheckResult, Standing
-    from tasks.run import SearchPlan, TuningRun
+    from tasks.run import LiveRun, SearchPlan
     from tilework.measure import Measurer
     from tilework.record import History
     from tilework.search.report import Round
@@ -33,21 +33,21 @@ class Prepare(Protocol):
 
     def __call__(
         self, plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell
-    ) -> TuningRun:
+    ) -> LiveRun:
         """See `tasks.run.prepare`."""
 
 
 class RunRound(Protocol):
     """A round of a task, or its finals."""
 
-    def __call__(self, run: TuningRun, index: int) -> Round | None:
+    def __call__(self, run: LiveRun, index: int) -> Round | None:
         """See `tasks.run.run_round`, `tasks.run.run_final`."""
 
 
 class Distill(Protocol):
     """Keep what the run found and learnt where it is found quickly."""
 
-    def __call__(self, run: TuningRun) -> None:
+    def __call__(self, run: LiveRun) -> None:
         """See `tasks.stores.distill`."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from storage import RecordStore
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.record import Record
     from tilework.search.protocol import Task
 
@@ -80,7 +80,7 @@ def other_targets(store: RecordStore, tasks: Sequence[Task]) -> dict[str, int]:
     return dict(counts)
 
 
-def distill(run: TuningRun) -> None:
+def distill(run: LiveRun) -> None:
     """Keep what the run found where it is found quickly: the best records of its tasks."""
     from storage.maintenance.distill import distill as distill_bests
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from storage import RecordStore
     from tasks.report import Progress
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.search import TuningOptions
     from tilework.search.report import Round, TaskRow
     from tilework.task import SearchTask
@@ -149,7 +149,7 @@ class Lane:
         run: the search; it spends from a budget that the lanes share.
     """
 
-    def __init__(self, run: TuningRun) -> None:
+    def __init__(self, run: LiveRun) -> None:
         self.run = run
         self._seconds_per_trial: float | None = None
 
@@ -201,7 +201,7 @@ class Zoo:
 
     def __init__(
         self,
-        runs: Sequence[TuningRun],
+        runs: Sequence[LiveRun],
         options: TuningOptions,
         failed: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -307,7 +307,7 @@ class Zoo:
         )
 
 
-def _rounds_ended(run: TuningRun) -> list[datetime]:
+def _rounds_ended(run: LiveRun) -> list[datetime]:
     """When each round of a run that the store holds was committed."""
     ended: dict[tuple[int, str], datetime] = {}
     for task in run.session.measured:

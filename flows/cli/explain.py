@@ -76,20 +76,20 @@ def explain(
     if int(number) >= len(extracted.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(extracted.tasks) - 1}, not {number}")
     chosen = extracted.tasks[int(number)]
-    records = open_store(store, must_exist=store != options.DEFAULT_STORE)
-    rows = records_of(records, chosen)
-    say_problems(records)
-    for other, count in other_targets(records, [chosen]).items():
-        typer.secho(
-            f"{records.path}: {count} rows not shown: they are of target {other}", err=True
-        )
+    opened = open_store(store, must_exist=store != options.DEFAULT_STORE)
+    records = records_of(opened, chosen)
+    say_problems(opened)
+    for other, count in other_targets(opened, [chosen]).items():
+        typer.secho(f"{opened.path}: {count} rows not shown: they are of target {other}", err=True)
     for line in extracted.notes:
         typer.secho(f"{network}: {line}", err=True)
-    document = explained(chosen, rows, origin=extracted, measure=measure, steps=steps, tell=warn)
+    document = explained(
+        chosen, records, origin=extracted, measure=measure, steps=steps, tell=warn
+    )
     if json:
         print_json(document)
         return
-    _print(document, records.path)
+    _print(document, opened.path)
 
 
 def _print(document: Explanation, store: str) -> None:

@@ -163,8 +163,8 @@ def plot(
     }
     wanted = str(extracted.tasks[0].target) if extracted.tasks else ""
     opened = to_read(store)
-    rows = [record for task in extracted.tasks for record in records_of(opened, task)]
-    records = _of_one_device(rows, wanted)
+    recorded = [record for task in extracted.tasks for record in records_of(opened, task)]
+    records = _of_one_device(recorded, wanted)
     say_problems(opened)
     curve = convergence(records, weights)
     if not curve.trials:

@@ -99,7 +99,7 @@ def deciding_rows(place: Location) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Bests:
     """Bests by `key_name`.
 
     Attributes:
@@ -115,7 +115,7 @@ class _Found:
         return {**self.kept, **self.changed}
 
 
-def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
+def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _Bests:
     """Looks again if a file is compacted between the listing and the reading, or is damaged."""
     tries = 0
     while tries < _TRIES:
@@ -129,7 +129,7 @@ def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _
     raise StoreBusy(f"the record store {place.text!r} changes too fast to be distilled: try later")
 
 
-def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
+def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Bests:
     bests = Bests(Documents(place, KIND))
     held = look(place)
     done.left.update(held.damaged)
@@ -143,7 +143,7 @@ def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Found
         for name, best in shard.items()
         if name[:8] in rounds and best.covers <= rounds[name[:8]]
     }
-    return _Found(kept, dict(_decide(place, stale, asked, done)))
+    return _Bests(kept, dict(_decide(place, stale, asked, done)))
 
 
 def _stale(

@@ -29,7 +29,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Found:
+class PackageFile:
     """A package's file as it was found, not looked into.
 
     Attributes:
@@ -65,10 +65,10 @@ class Found:
         return Used(self.path.name.removesuffix(ENDING), self.shipped, index, problem)
 
 
-def all_packages() -> list[Found]:
+def all_packages() -> list[PackageFile]:
     """All packages that a compile looks at, those of this user first, by name."""
-    own = [_found(path, False) for path in files(packages_folder())]
-    return own + [_found(path, True) for path in files(shipped_folder())]
+    own = [_file(path, False) for path in files(packages_folder())]
+    return own + [_file(path, True) for path in files(shipped_folder())]
 
 
 def used() -> list[Used]:
@@ -76,5 +76,5 @@ def used() -> list[Used]:
     return [one.used() for one in all_packages()]
 
 
-def _found(path: Path, shipped: bool) -> Found:
-    return Found(path, shipped, read(path), read(path.with_name(path.name + SUFFIX)))
+def _file(path: Path, shipped: bool) -> PackageFile:
+    return PackageFile(path, shipped, read(path), read(path.with_name(path.name + SUFFIX)))

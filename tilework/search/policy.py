@@ -82,8 +82,8 @@ class SketchPolicy:
     def measured(self, history: History) -> Iterator[tuple[Task, Known, list[Record]]]:
         """Each of the tasks that candidates are measured as: its records, and those of finals."""
         for task, space in zip(self.subject.tasks, self.space.each, strict=True):
-            rows = history.of(task.workload_key, str(task.target), self.device)
-            records = [r for r in rows if r.rules_version == space.rules_version]
+            recorded = history.of(task.workload_key, str(task.target), self.device)
+            records = [r for r in recorded if r.rules_version == space.rules_version]
             finals = [r for r in records if r.purpose == Purpose.final]
             yield task, read_known(space, records), finals
 
