@@ -13,8 +13,9 @@ from tasks.device_lock import hold_device
 from tasks.engines import points_of, points_text
 from tasks.finish import check_place, gap_lines
 from tasks.patience import patiently
+from tasks.plan import SearchPlan
 from tasks.report import Finished, TuneReport
-from tasks.run import SearchPlan, conclude
+from tasks.run import conclude
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses
 from tilework.errors import NetworkError, RunFailed

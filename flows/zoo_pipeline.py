@@ -17,7 +17,7 @@ from tasks import goals
 from tasks.device_lock import hold_device
 from tasks.outcome import Outcome, failure
 from tasks.patience import patiently
-from tasks.run import SearchPlan
+from tasks.plan import SearchPlan
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses
 from tasks.zoo import Lane, Merged, Share, Zoo, merge

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from flows.texts import round_name, target_words
 from tasks.network import NetworkSpec
-from tasks.run import LiveRun, SearchPlan
+from tasks.plan import SearchPlan
+from tasks.run import LiveRun
 from tasks.shells import prefect_stages
 
 if TYPE_CHECKING:

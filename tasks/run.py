@@ -8,11 +8,12 @@ full for a moment, or a store that is away, costs neither the run nor what it ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tasks import goals, starts
 from tasks.patience import Result, SearchClock, Tell, patiently
+from tasks.plan import SearchPlan
 from tasks.report import Progress
 from tilework.target.identity import identity_of
 
@@ -20,39 +21,8 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tilework.measure import Measurer
     from tilework.record import Record
-    from tilework.search import TuningOptions, TuningSession
+    from tilework.search import TuningSession
     from tilework.search.report import Round
-    from tilework.task import SearchTask
-
-
-@dataclass(frozen=True, eq=False)
-class SearchPlan:
-    """What is searched, and how long.
-
-    Attributes:
-        tasks: all of one target.
-        weights: what each counts, for instance its calls in a network.
-        options: budgets, and the effort of a proposal.
-        run_id: the same id finds its finished rounds again.
-        seed: of every random choice.
-        label: the network's name in the records; or one for each task.
-        extend: spend the budget on top of what the run has spent before; see `tasks.goals`.
-        reproduce: command line that measures a record again, for messages.
-        model: what the search begins with: "champion", "none", or a model's name; see
-            `tasks.starts`.
-        packages: whether what installed and shipped packages hold is tried, too.
-    """
-
-    tasks: Sequence[SearchTask]
-    weights: Sequence[float]
-    options: TuningOptions
-    run_id: str
-    seed: int = 0
-    label: str | Sequence[str] = ""
-    extend: bool = False
-    reproduce: str = ""
-    model: str = starts.CHAMPION
-    packages: bool = True
 
 
 class LiveRun:

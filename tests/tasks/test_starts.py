@@ -11,7 +11,7 @@ import pytest
 from storage import RecordStore
 from storage.cards import Card, ModelError
 from tasks import goals
-from tasks.run import SearchPlan
+from tasks.plan import SearchPlan
 from tasks.starts import NoSuchStart, begin
 from tests.search.fakes import FakeTarget, FakeTask, observation, space_of
 from tests.storage.conftest import make_record  # noqa: F401 (fixture)
