@@ -34,16 +34,8 @@ class Peer:
     """
 
     name: str
-    call: Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
-    bound: Callable[[Mapping[str, np.ndarray]], Callable[[], object]]
-
-    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """See `Engine.run`."""
-        return self.call(inputs)
-
-    def bind(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], object]:
-        """See `Engine.bind`."""
-        return self.bound(inputs)
+    run: Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
+    bind: Callable[[Mapping[str, np.ndarray]], Callable[[], object]]
 
 
 def require_peers(engines: Sequence[str]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from storage import plausible
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from storage import RecordStore
 
 GROUP = ["workload_key", "target", "machine"]
 """Columns within which latencies compare: see `tilework.record.best_of`."""
@@ -25,17 +27,7 @@ NEEDED_BY_BEST = (
 """Columns that `best_rows` needs."""
 
 
-class Tables(Protocol):
-    """What is asked of a record store."""
-
-    def scan(self, columns: Sequence[str] | None = None) -> Iterable[Any]:
-        """These columns of all records as Arrow tables of bounded size, each record once."""
-
-    def operations(self, workload_key: str) -> float | None:
-        """Operations of a workload, if they are known."""
-
-
-def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
+def load(store: RecordStore, columns: Sequence[str]) -> pd.DataFrame:
     """The columns of all records, in no particular order; texts are categories.
 
     Beside them stand ``machine`` and ``speaker``, if the three columns that tell devices apart are
@@ -84,7 +76,7 @@ def _part(table: Any) -> dict[str, Any]:
     return columns
 
 
-def _miscounted(frame: pd.DataFrame, store: Tables) -> Any:
+def _miscounted(frame: pd.DataFrame, store: RecordStore) -> Any:
     """Of which rows the operations are not the workload's; asked only where rows disagree."""
     counts = frame["flops"].groupby(frame["workload_key"], observed=True).agg(["min", "max"])
     odd = counts.index[counts["max"] > plausible.OTHER_COUNT * counts["min"]]
