@@ -71,16 +71,14 @@ class Scan:
         mixed = {p for p, files in sources.items() if len(files) > 1 or p in rounds}
         if self._parts is None:
             for name in index.shared_files():
-                yield from self._alone(index, name, sources, mixed)
+                yield from self._alone(index, name, mixed)
             parts = {*mixed, *rounds}
         else:
             parts = set(self._parts)
         for some in _chunks(parts, rounds, sources):
             yield self._together(index, some, rounds, sources)
 
-    def _alone(
-        self, index: Index, name: str, sources: _Sources, mixed: set[str]
-    ) -> Iterator[pa.Table]:
+    def _alone(self, index: Index, name: str, mixed: set[str]) -> Iterator[pa.Table]:
         """The rows of a file of many keys that stand in no other file."""
         keys = index.keys_of(name)
         leave = frozenset(key for key in keys if key_part(key[1], key[0]) in mixed)

@@ -55,10 +55,10 @@ def begin(store: RecordStore, plan: SearchPlan, target: Target) -> Start:
     name = _begun_with(store, plan)
     if name is None:
         name = _chosen(store, plan.model, target)
-        start = _opened(store, plan, name, target)
+        start = _opened(store, plan, name)
         store.documents(KIND).keep(plan.run_id, json.dumps({"model": start.name}))
         return start
-    return _opened(store, plan, name, target)
+    return _opened(store, plan, name)
 
 
 def _begun_with(store: RecordStore, plan: SearchPlan) -> str | None:
@@ -87,7 +87,7 @@ def _chosen(store: RecordStore, asked: str, target: Target) -> str:
     return models.champion_name(target.kind) if store.champion(target.kind, str(target)) else ""
 
 
-def _opened(store: RecordStore, plan: SearchPlan, name: str, target: Target) -> Start:
+def _opened(store: RecordStore, plan: SearchPlan, name: str) -> Start:
     if not name:
         return Start(text="no model, as asked for") if plan.model == NONE else Start()
     from storage.cards import ModelError

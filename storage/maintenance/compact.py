@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from storage import tables
-from storage.compacts import Compact, CompactWriter, split_keys, verify
+from storage.compacts import Compact, CompactWriter, verify
 from storage.files import Location
 from storage.maintenance.claim import claim
 from storage.maintenance.holdings import (
@@ -32,6 +32,7 @@ from storage.maintenance.rows import (
     Rounds,
     compact_parts,
     merge_parts,
+    parts_of,
     round_names,
     round_parts,
     rows_of_unnamed,
@@ -185,22 +186,17 @@ def absorb(place: Location, name: str, done: Compaction) -> None:
         *(compact.rounds for compact in held.compacts.values())
     )
     if len(rows) and not round_names(rows) <= known:
-        rewrite(place, (Part(key, part) for key, part in split_keys(rows)), done)
+        rewrite(place, parts_of(rows), done)
     _remove(place, [name], done)
 
 
-def rewrite(
-    place: Location,
-    parts: Iterable[Part],
-    done: Compaction,
-    rows_a_file: float = ROWS_A_FILE,
-) -> None:
+def rewrite(place: Location, parts: Iterable[Part], done: Compaction) -> None:
     """Writes rows, wherever they are from, sorted by key and each key once, as compacted files.
 
     Raises:
         StoreError: the store cannot be written.
     """
-    _write(place, ((part, round_names(part.rows)) for part in parts), (), done, rows_a_file)
+    _write(place, ((part, round_names(part.rows)) for part in parts), (), done, ROWS_A_FILE)
 
 
 def _write(

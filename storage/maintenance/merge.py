@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.bests import KIND as BESTS
-from storage.compacts import split_keys
 from storage.documents import Documents
 from storage.files import Location
 from storage.maintenance.check import hidden_folders
@@ -17,7 +16,7 @@ from storage.maintenance.claim import KIND as CLAIMS
 from storage.maintenance.compact import Compaction, compact, rewrite, round_numbers
 from storage.maintenance.holdings import Damaged, Vanished, base, look, reading
 from storage.maintenance.repair import KIND as DAMAGED
-from storage.maintenance.rows import Part, by_round, round_names, rows_of_unnamed
+from storage.maintenance.rows import by_round, parts_of, round_names, rows_of_unnamed
 from storage.moves import MOVES
 from storage.schema import check_schema
 from storage.tables import encode
@@ -138,7 +137,7 @@ def _add_rows(source: Location, name: str, there: _There, done: Merged) -> None:
         for right, part in by_round(rows):
             there.place.create(right, encode(part))
     elif new:
-        rewrite(there.place, (Part(key, part) for key, part in split_keys(rows)), Compaction())
+        rewrite(there.place, parts_of(rows), Compaction())
     there.add(new)
 
 

@@ -229,6 +229,11 @@ def in_batches(items: Iterable[Item], rows_in: Callable[[Item], int]) -> Iterato
         yield batch
 
 
+def parts_of(rows: pa.Table) -> Iterator[Part]:
+    """Sorted rows by their keys."""
+    return (Part(key, part) for key, part in split_keys(rows))
+
+
 def rows_of_unnamed(place: Location, name: str, left: dict[str, str]) -> pa.Table | None:
     """The rows, sorted, of a file whose name says nothing of them.
 

@@ -218,15 +218,13 @@ class Standing:
     gain: tuple[float, ...] = ()
 
 
-def standing(
-    cases: Sequence[Case], ranker: str, other: str, target: str = "", least: int = LEAST_WORKLOADS
-) -> Standing:
+def standing(cases: Sequence[Case], ranker: str, other: str, target: str = "") -> Standing:
     """How two rankers compare on some cases."""
     workloads = len({case.workload_key for case in cases})
     if not cases:
         return Standing(target, 0, {})
     top = {name: (top_k(cases, name, 1), top_k(cases, name, 5)) for name in (other, ranker)}
-    gain = interval(cases, ranker, other, 1, share=SHARE) if workloads >= least else ()
+    gain = interval(cases, ranker, other, 1, share=SHARE) if workloads >= LEAST_WORKLOADS else ()
     return Standing(target, workloads, top, gain)
 
 
