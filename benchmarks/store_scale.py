@@ -156,7 +156,7 @@ def rounds(folder: Path, number: int = 40) -> dict[str, Any]:
     """
     import tilework as tw
     from storage import RecordStore
-    from tasks.run import SearchPlan
+    from tasks.plan import SearchPlan
     from tasks.stages import PLAIN
     from tilework.measure import Measurer
     from tilework.search.options import TuningOptions

@@ -100,16 +100,16 @@ def with_alerts(automations: AutomationsFile, block_id: str = "") -> tuple[Autom
     """
     from prefect.events.schemas.automations import AutomationCore
 
-    found = []
+    alerts = []
     for document in automations.automations:
         actions = [_action(dict(action), block_id) for action in document.get("actions", ())]
         try:
-            found.append(AutomationCore.model_validate({**document, "actions": actions}))
+            alerts.append(AutomationCore.model_validate({**document, "actions": actions}))
         except ValidationError as error:
             raise AutomationsError(
                 f"automation {document.get('name')!r}: {_first(error)}"
             ) from None
-    return tuple(found)
+    return tuple(alerts)
 
 
 def apply_automations(
@@ -155,11 +155,11 @@ def firings(
     page = client._client.post("/events/filter", json=body)
     events: list[dict[str, Any]] = []
     for _ in range(_PAGES):
-        found = page.raise_for_status().json()
-        events += found["events"]
-        if not found.get("next_page"):
+        answer = page.raise_for_status().json()
+        events += answer["events"]
+        if not answer.get("next_page"):
             break
-        page = client._client.get(found["next_page"])
+        page = client._client.get(answer["next_page"])
     reasons = {f"prefect.event.{event['id']}": event for event in events}
     return [
         Firing(

@@ -101,20 +101,20 @@ def convergence(
 
 
 def _first_latencies(readings: Sequence[_Reading]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    latencies: dict[str, float] = {}
     for record in (one.record for one in readings):
         if record.usable and record.latency_s is not None:
-            found.setdefault(record.workload_key, record.latency_s)
-    return found
+            latencies.setdefault(record.workload_key, record.latency_s)
+    return latencies
 
 
 def task_curves(records: Sequence[Record], weights: Mapping[str, float]) -> list[TaskCurve]:
     """One curve per workload with a valid record, the heaviest first; see `convergence`."""
-    found: dict[str, list[_Reading]] = {}
+    by_key: dict[str, list[_Reading]] = {}
     for one in _readings(records, weights):
-        found.setdefault(one.record.workload_key, []).append(one)
+        by_key.setdefault(one.record.workload_key, []).append(one)
     cost: list[tuple[float, str, tuple[Point, ...]]] = []
-    for key, readings in found.items():
+    for key, readings in by_key.items():
         points, first = _points(readings), readings[0].record
         if not math.isnan(points[-1].best_gflops):
             seconds = first.flops / points[-1].best_gflops / 1e9
@@ -203,8 +203,8 @@ def _readings(records: Sequence[Record], wanted: Container[str]) -> list[_Readin
 
     The records of a round bear the time of its end; their own times are spread over it.
     """
-    made = sorted((r for r in records if r.purpose in ("search", "final")), key=_round)
-    rounds = [list(rows) for _, rows in groupby(made, _round)]
+    measured = sorted((r for r in records if r.purpose in ("search", "final")), key=_round)
+    rounds = [list(rows) for _, rows in groupby(measured, _round)]
     return [
         _Reading(record, lasted * place / len(rows), place == len(rows))
         for rows, lasted in zip(rounds, _lasted(rounds), strict=True)

@@ -54,29 +54,29 @@ def _tell(run: PublishedRun, done: Upkeep) -> None:
 def _tell_of_growth(run: PublishedRun, store: str) -> None:
     """Emit what starts `retrain` and `evaluate-transfer`: much is new, or a target is."""
     where = place_of(store)
-    for found in look_for_growth(store, run.info):
+    for growth in look_for_growth(store, run.info):
         resource = {
-            "prefect.resource.id": f"tilework.model.{found.kind}",
-            "prefect.resource.name": f"records of {found.kind} in {store}",
+            "prefect.resource.id": f"tilework.model.{growth.kind}",
+            "prefect.resource.name": f"records of {growth.kind} in {store}",
         }
-        if found.share >= ENOUGH:
-            run.info(f"worth learning from: {found.text}")
-            run.event(STORE_GROWN, resource, {"store": where, "message": found.text})
-        elif found.new_targets:
-            names = ", ".join(found.new_targets)
-            run.info(f"new since {found.name}: {names}")
+        if growth.share >= ENOUGH:
+            run.info(f"worth learning from: {growth.text}")
+            run.event(STORE_GROWN, resource, {"store": where, "message": growth.text})
+        elif growth.new_targets:
+            names = ", ".join(growth.new_targets)
+            run.info(f"new since {growth.name}: {names}")
             run.event(NEW_TARGET, resource, {"store": where, "message": names})
 
 
 def _page(done: Upkeep) -> str:
     """Markdown: the verdict first."""
     lines = [f"# {done.store}", "", f"**{sentence(done.verdict)}.**", ""]
-    for title, found in (
+    for title, remarks in (
         ("To look at", done.open),
         ("Mended", done.mended),
         ("Done", done.done),
     ):
-        if found:
-            lines += [f"**{title}**", "", *(f"- {line}" for line in found), ""]
+        if remarks:
+            lines += [f"**{title}**", "", *(f"- {line}" for line in remarks), ""]
     lines.append(f"It took {done.seconds:.0f} s.")
     return "\n".join(lines)

@@ -92,11 +92,11 @@ def share(top: Mapping[str, tuple[float, float]], ranker: str) -> str:
     return f"{first:.3f} {fifth:.3f}"
 
 
-def gain(found: Sequence[float]) -> str:
+def gain(interval: Sequence[float]) -> str:
     """A difference with its interval, or a dash."""
-    if not found:
+    if not interval:
         return "-"
-    low, middle, high = found
+    low, middle, high = interval
     return f"{middle:+.3f} ({low:+.3f}, {high:+.3f})"
 
 

@@ -13,8 +13,9 @@ from tasks.device_lock import hold_device
 from tasks.engines import points_of, points_text
 from tasks.finish import check_place, gap_lines
 from tasks.patience import patiently
+from tasks.plan import SearchPlan
 from tasks.report import Finished, TuneReport
-from tasks.run import SearchPlan, conclude
+from tasks.run import conclude
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses
 from tilework.errors import NetworkError, RunFailed
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tasks.extraction import Extracted
     from tasks.report import CheckResult, Progress, Standing
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.record import History, Record
     from tilework.search.protocol import Task
     from tilework.target import Target
@@ -68,19 +69,19 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
     store = patiently(lambda: open_store(settings.store), reporter.warn)
     check_place(settings.output)
     reporter.stage(f"{settings.network} for {target}: extracting tasks")
-    found = stages.extract(spec, target)
-    for line in found.notes:
+    extracted = stages.extract(spec, target)
+    for line in extracted.notes:
         reporter.note(line)
-    if found.left and not found.tasks:
-        raise NetworkError(f"{settings.network}: there is nothing to tune; {found.left}")
+    if extracted.left and not extracted.tasks:
+        raise NetworkError(f"{settings.network}: there is nothing to tune; {extracted.left}")
     measuring = settings.measurer()  # which refuses a machine that is not this one
     patiently(store.check_writable, reporter.warn)  # what was refused so far leaves no store
     device = identity_of(target)
     plan = SearchPlan(
-        found.tasks,
-        found.weights,
+        extracted.tasks,
+        extracted.weights,
         settings.tuning_options(),
-        run_id=settings.run_id(found.fingerprint, device),
+        run_id=settings.run_id(extracted.fingerprint, device),
         seed=settings.seed,
         label=spec.label,
         extend=settings.extend,
@@ -99,9 +100,9 @@ def tune_pipeline(settings: TuneSettings, stages: Stages = PLAIN) -> Tuned:
         if target.run == "simulated":
             reporter.note(f"nothing is compiled, checked or timed: it is {caveat(str(target))}")
         else:
-            finished = finish(found, target, store, settings.output, stages)
+            finished = finish(extracted, target, store, settings.output, stages)
         conclude(run)
-    tuned = _tuned(settings, run, found, progress, stopped, finished)
+    tuned = _tuned(settings, run, extracted, progress, stopped, finished)
     if finished.failed:
         raise TuneFailed(finished.failed, tuned)
     return tuned
@@ -119,7 +120,7 @@ def tell_of_rows(store: RecordStore, tasks: Sequence[Task]) -> None:
         reporter.warn(line)
 
 
-def search(run: TuningRun, stages: Stages = PLAIN) -> str:
+def search(run: LiveRun, stages: Stages = PLAIN) -> str:
     """Rounds until the session says that the run is over, then finals; why the rounds ended."""
     reporter = current_reporter()
     _introduce(run)
@@ -143,7 +144,7 @@ def search(run: TuningRun, stages: Stages = PLAIN) -> str:
 
 
 def finish(
-    found: Extracted, target: Target, records: History, output: str, stages: Stages = PLAIN
+    extracted: Extracted, target: Target, records: History, output: str, stages: Stages = PLAIN
 ) -> Finished:
     """Compile with what is known, check, time, and keep the module if it is good.
 
@@ -155,7 +156,7 @@ def finish(
     reporter = current_reporter()
     reporter.stage("compiling")
     compiled = patiently(
-        lambda: stages.compile(found, target, records, output, reporter.warn), reporter.warn
+        lambda: stages.compile(extracted, target, records, output, reporter.warn), reporter.warn
     )
     checked: CheckResult | None = None
     standing: Standing | None = None
@@ -171,7 +172,7 @@ def finish(
         if standing is not None and standing.note:
             reporter.warn(standing.note)
         if standing is not None:
-            several = len(points_of(found.network)) > 1  # what tasks take is of one
+            several = len(points_of(extracted.network)) > 1  # what tasks take is of one
             gap = gap_lines(compiled.tuned, None if several else standing.tuned.median_ms)
         path = stages.keep(compiled, checked, standing)
     except RunFailed as error:
@@ -183,8 +184,8 @@ def finish(
 
 def _tuned(
     settings: TuneSettings,
-    run: TuningRun,
-    found: Extracted,
+    run: LiveRun,
+    extracted: Extracted,
     progress: Progress,
     stopped: str,
     finished: Finished,
@@ -192,10 +193,10 @@ def _tuned(
     target = str(run.target)
     records = [
         record
-        for index in range(len(found.tasks))
+        for index in range(len(extracted.tasks))
         for record in run.patiently(partial(run.session.records, index))
     ]
-    weights = zip(found.tasks, found.weights, strict=True)
+    weights = zip(extracted.tasks, extracted.weights, strict=True)
     report = TuneReport(
         run_id=run.plan.run_id,
         network=settings.network,
@@ -212,13 +213,13 @@ def _tuned(
         gap=finished.gap,
         weights={task.workload_key: float(weight) for task, weight in weights},
         model=run.start.text,
-        left=found.left,
-        loss=found.loss,
+        left=extracted.left,
+        loss=extracted.loss,
     )
     return Tuned(report, records)
 
 
-def _introduce(run: TuningRun) -> None:
+def _introduce(run: LiveRun) -> None:
     reporter = current_reporter()
     plan = run.plan
     reporter.note(f"{len(plan.tasks)} distinct tasks, {sum(plan.weights)} calls")

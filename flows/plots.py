@@ -31,9 +31,7 @@ _LOG_FROM = 4.0
 """A network's curve that falls by more than this factor is drawn with a logarithmic scale."""
 
 
-def plot_png(
-    curve: Curve, network: str, tasks: Sequence[TaskCurve] = (), *, most: int = MOST_TASKS
-) -> bytes:
+def plot_png(curve: Curve, network: str, tasks: Sequence[TaskCurve] = ()) -> bytes:
     """The curves as a PNG picture.
 
     The first row shows the network: the sum of its tasks' best latencies, against trials and
@@ -44,11 +42,10 @@ def plot_png(
         curve: of the network.
         network: what the picture is called.
         tasks: the heaviest first.
-        most: so many of them get panels.
     """
     from matplotlib.figure import Figure
 
-    shown = list(tasks)[:most]
+    shown = list(tasks)[:MOST_TASKS]
     columns = 2 if len(shown) <= 2 else 4
     half = columns // 2
     rows = math.ceil(2 * len(shown) / columns)

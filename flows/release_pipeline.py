@@ -13,8 +13,9 @@ from flows.reporting import PipelineFailed, current_reporter
 from storage.packages import knowledge
 from tasks.device_lock import hold_device
 from tasks.extraction import spec_fingerprint
+from tasks.outcome import Outcome, failure
 from tasks.patience import patiently
-from tasks.release import Entry, Made, Manifest, Outcome, failure, sha256_of
+from tasks.release import Entry, Made, Manifest, sha256_of
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store
 from tilework.errors import NetworkError, StoreError, TileworkError
@@ -148,7 +149,9 @@ class _Maker:
             return replace(about, reason=f"nothing can be compiled: {caveat(str(target))}")
         fingerprint = spec_fingerprint(spec)
         known = None if self._manifest is None else self._manifest.entry(file)
-        state, reason = None, "it was asked for" if self._force else "nothing is known of it"
+        there = self._manifest is not None and (self._manifest.folder / file).exists()
+        unknown = "nothing is known of it" if there else "no module before"
+        state, reason = None, "it was asked for" if self._force else unknown
         if known is not None and not self._force:
             state, reason = known.judged(partial(self._made_from_now, fingerprint, target))
         about = replace(about, reason=reason)
@@ -161,15 +164,15 @@ class _Maker:
         target, file = member.resolved_target(), member.file_name()
         reporter = current_reporter()
         reporter.stage(f"{about.network} for {target}: {about.reason}")
-        found = self._stages.extract(member.spec(), target)
+        extracted = self._stages.extract(member.spec(), target)
         if self._known.store is not None:
-            tell_of_rows(self._known.store, found.tasks)
-        keys = [task.workload_key for task in found.tasks]
+            tell_of_rows(self._known.store, extracted.tasks)
+        keys = [task.workload_key for task in extracted.tasks]
         # looked up before it is compiled: what is measured meanwhile has changed the next time
-        made = self._made_from_now(found.fingerprint, target, keys)
+        sources = self._made_from_now(extracted.fingerprint, target, keys)
         with hold_device(device_here(target), f"compile {about.network}", tell=reporter.note):
-            finished = finish(found, target, self._known, self._place(file), self._stages)
-        entry = known.after(finished, made, "")
+            finished = finish(extracted, target, self._known, self._place(file), self._stages)
+        entry = known.after(finished, sources, "")
         if self._manifest is not None:
             entry = replace(entry, sha256=sha256_of(self._manifest.folder / file))
             self._manifest.keep(file, entry, reporter.warn)
@@ -184,8 +187,8 @@ class _Maker:
 
     def _made_from_now(self, fingerprint: str, target: Target, keys: Sequence[str]) -> Made:
         """What a network with these workloads would be made from now."""
-        made = partial(Made.of, fingerprint, target, self._known, keys)
-        return patiently(made, current_reporter().warn)
+        ask = partial(Made.of, fingerprint, target, self._known, keys)
+        return patiently(ask, current_reporter().warn)
 
     def _place(self, file: str) -> str:
         return "" if self._manifest is None else str(self._manifest.folder / file)

@@ -11,6 +11,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+_PATIENCE_S = 3.0
+
 
 @dataclass(frozen=True)
 class Server:
@@ -28,7 +30,7 @@ class Server:
         return shown(self.url)
 
 
-def configured_server(timeout_s: float = 3.0) -> Server:
+def configured_server() -> Server:
     """Look up the API URL in Prefect's settings (environment, profile) and ask for its health."""
     nowhere = Server("", False, "no server configured")
     if not _mentions_url():
@@ -41,7 +43,7 @@ def configured_server(timeout_s: float = 3.0) -> Server:
     import httpx
 
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/health", timeout=timeout_s)
+        answer = httpx.get(f"{url.rstrip('/')}/health", timeout=_PATIENCE_S)
         answer.raise_for_status()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         from storage.uris import without_secrets

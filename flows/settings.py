@@ -70,7 +70,10 @@ class NetworkChoice(BaseModel):
     threads: int | None = Field(None, ge=1, description="Threads of the network; none: all cores")
     batch: int = Field(1, ge=1, description="Batch size of a built-in network")
     layout: Layout = Field("NHWC", description="Input layout of a built-in network")
-    shapes: tuple[str, ...] = Field((), description="NAME=1,3,224,224 for an ONNX file's inputs")
+    shapes: tuple[str, ...] = Field(
+        (),
+        description="For an ONNX file: NAME=1,3,224,224, batch=4, or seq=1..512:16,64",
+    )
     precision: Precision = Field("f32", description="Weights and values between kernels")
     calibrate: str = Field("", description="Samples (.npz) for int8; empty: random ones")
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")

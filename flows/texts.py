@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 def sentence(text: str) -> str:
-    """``text`` with a capital letter."""
-    return text[:1].upper() + text[1:]
+    """``text`` with a capital letter, unless it begins with a name, such as a model's."""
+    first = text.partition(" ")[0]
+    name = any(one in "-./:" or one.isdigit() for one in first)
+    return text if name else text[:1].upper() + text[1:]
 
 
 def target_words(target: Target | str) -> str:

@@ -91,15 +91,15 @@ def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
     folders = source.folders()
     if folders is None:  # an object store: nobody knows what is new there
         return None, ""
-    found = hashlib.sha256("\n".join(str(net).splitlines()[1:]).encode())
+    digest = hashlib.sha256("\n".join(str(net).splitlines()[1:]).encode())
     for name, kind in net.inputs.items():
-        found.update(f"{name} {kind.dtype}".encode())
+        digest.update(f"{name} {kind.dtype}".encode())
     for name, array in net.constants.items():
-        found.update(f"{name} {array.dtype} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     how = [target_of(settings), settings.precision, str(settings.packages)]
     where = [source.name, json.dumps(folders)]
-    return ModuleCache(), ModuleCache.key("torch", code_version(), *how, *where, found.digest())
+    return ModuleCache(), ModuleCache.key("torch", code_version(), *how, *where, digest.digest())
 
 
 def _tune(net: Network, settings: Settings, log: RecordLog) -> None:

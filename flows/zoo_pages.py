@@ -10,14 +10,14 @@ from flows.numbers import change, latency, percent, show_ms
 from flows.shell.names import device_words, run_tags
 from flows.shell.pages import BEFORE
 from flows.texts import budget_text, target_words
-from tasks.release import mix_ms
+from tasks.outcome import mix_ms
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
     from flows.release_pipeline import ReleaseReport
     from flows.zoo_pipeline import ZooReport
     from flows.zoo_settings import ReleaseSettings, ZooNetwork, ZooSettings
-    from tasks.release import Outcome
+    from tasks.outcome import Outcome
     from tilework.target import Target
 
 NAMED = 3
@@ -52,14 +52,14 @@ class Title:
 
 def _targets(members: Sequence[ZooNetwork]) -> list[Target]:
     """The targets, each once; a text that names none is told of later, by the run."""
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     for member in members:
         try:
             target = member.resolved_target()
         except TileworkError:
             continue
-        found.setdefault(str(target), target)
-    return list(found.values())
+        targets.setdefault(str(target), target)
+    return list(targets.values())
 
 
 def _some(words: Sequence[str]) -> str:
@@ -71,11 +71,13 @@ def verdict(outcomes: Sequence[Outcome], failed: str) -> str:
     """One line: what was made, and what went wrong."""
     if failed:
         return f"FAILED: {failed}"
-    made = [one for one in outcomes if one.state == "made"]
-    said = f"{len(made)} of {len(outcomes)} modules made"
-    unseen = [one.network for one in made if one.finished is None or one.finished.check is None]
+    compiled = [one for one in outcomes if one.state == "made"]
+    said = f"{len(compiled)} of {len(outcomes)} modules made"
+    unseen = [
+        one.network for one in compiled if one.finished is None or one.finished.check is None
+    ]
     held = [one.network for one in outcomes if one.state == "held"]
-    said += ", each with the right output" if made and not unseen else ""
+    said += ", each with the right output" if compiled and not unseen else ""
     said += (
         f"; not checked, since this machine cannot run it: {', '.join(unseen)}" if unseen else ""
     )

@@ -15,9 +15,9 @@ from flows.release_pipeline import lost, open_manifest, release
 from flows.reporting import PipelineFailed, current_reporter
 from tasks import goals
 from tasks.device_lock import hold_device
+from tasks.outcome import Outcome, failure
 from tasks.patience import patiently
-from tasks.release import Outcome, failure
-from tasks.run import SearchPlan
+from tasks.plan import SearchPlan
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses
 from tasks.zoo import Lane, Merged, Share, Zoo, merge
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flows.zoo_settings import ZooNetwork, ZooSettings
     from storage import RecordStore
     from tasks.report import Progress
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.search import TuningOptions
     from tilework.target.identity import DeviceIdentity
 
@@ -129,8 +129,8 @@ def zoo_pipeline(settings: ZooSettings, stages: Stages = PLAIN) -> ZooReport:
 
 def _devices(searched: Sequence[Merged]) -> list[DeviceIdentity]:
     """The devices of the searches, in an order in which two runs never wait for each other."""
-    found = [device_here(merged.tasks[0].target) for merged in searched]
-    by_id = {device.id: device for device in found if device is not None}
+    devices = [device_here(merged.tasks[0].target) for merged in searched]
+    by_id = {device.id: device for device in devices if device is not None}
     return [by_id[name] for name in sorted(by_id)]
 
 
@@ -149,17 +149,17 @@ def _extract(
                     "tune for it there"
                 )
             reporter.stage(f"{member.title} for {target}: extracting tasks")
-            found = stages.extract(member.spec(), target)
+            extracted = stages.extract(member.spec(), target)
         except TileworkError as error:
             _lose(gone, place, member, error)
             continue
         shares[place] = Share(
             str(target),
-            found.spec.label,
-            found.fingerprint,
+            extracted.spec.label,
+            extracted.fingerprint,
             member.use,
-            found.tasks,
-            found.weights,
+            extracted.tasks,
+            extracted.weights,
         )
     return shares
 
@@ -236,7 +236,7 @@ def _search(zoo: Zoo, stages: Stages) -> None:
     reporter = current_reporter()
     _introduce(zoo)
     reporter.stage("searching")
-    told: dict[Lane, int] = {}
+    warned: dict[Lane, int] = {}
     while (turn := zoo.next_round()) is not None:
         lane, index = turn
         began = time.monotonic()
@@ -246,9 +246,9 @@ def _search(zoo: Zoo, stages: Stages) -> None:
                 lane.spent(len(finished.records), time.monotonic() - began)
                 reporter.progress(zoo.progress(lane, finished))
         failed = lane.run.session.failures
-        for one in failed[told.get(lane, 0) :]:
+        for one in failed[warned.get(lane, 0) :]:
             reporter.warn(str(one))
-        told[lane] = len(failed)
+        warned[lane] = len(failed)
     reporter.stage(f"search over: {zoo.stopped}; timing the fastest candidates in turns")
     while (turn := zoo.next_final()) is not None:
         lane, index = turn
@@ -277,13 +277,13 @@ def _introduce(zoo: Zoo) -> None:
     reporter.progress(zoo.progress())
 
 
-def _bests(run: TuningRun) -> dict[str, str]:
+def _bests(run: LiveRun) -> dict[str, str]:
     """The best record of each task of a search, by workload."""
-    found = run.session.result().best
-    return {record.workload_key: record.record_id for record in found if record is not None}
+    bests = run.session.result().best
+    return {record.workload_key: record.record_id for record in bests if record is not None}
 
 
-def _searched(run: TuningRun, known: dict[str, str]) -> Searched:
+def _searched(run: LiveRun, known: dict[str, str]) -> Searched:
     """What a search has found since the best records were those that were ``known``."""
     now = _bests(run)
     changed = sum(record != known.get(key) for key, record in now.items())
@@ -299,8 +299,8 @@ def _release(
 ) -> tuple[Outcome, ...]:
     """An outcome for each network: those that are gone, and what became of the others."""
     there = [place for place in range(len(members)) if place not in gone]
-    made = release([members[place] for place in there], store, folder, stages)
-    outcomes = dict(zip(there, made, strict=True))
+    released = release([members[place] for place in there], store, folder, stages)
+    outcomes = dict(zip(there, released, strict=True))
     for place, reason in gone.items():
         outcomes[place] = lost(members[place], reason)
     return tuple(outcomes[place] for place in range(len(members)))

@@ -232,7 +232,7 @@ def _networks_of(document: Any, path: str, folder: Path) -> tuple[ZooNetwork, ..
         raise SettingsError(f"zoo file {path}: `defaults` is a mapping, such as {{threads: 2}}")
     if not document["networks"]:
         raise SettingsError(f"zoo file {path}: it names no network")
-    found = []
+    networks = []
     for place, entry in enumerate(document["networks"], start=1):
         given = {"network": entry} if isinstance(entry, str) else entry
         if not isinstance(given, Mapping):
@@ -248,8 +248,8 @@ def _networks_of(document: Any, path: str, folder: Path) -> tuple[ZooNetwork, ..
         files = {"network": network.network if is_onnx(network.network) else ""}
         files["calibrate"] = network.calibrate
         update = {name: str(folder / file) for name, file in files.items() if file}
-        found.append(network.model_copy(update=update))
-    return tuple(found)
+        networks.append(network.model_copy(update=update))
+    return tuple(networks)
 
 
 def parse_network(text: str, **more: Any) -> ZooNetwork:

@@ -191,12 +191,12 @@ def _sessions(rows: pa.Table, final: np.ndarray) -> np.ndarray:
     """A number for each of the ``final`` rows: equal where run, round and writer are."""
     few = rows.select(["run_id", "round", "record_id"]).filter(pa.array(final))
     numbers: dict[tuple[str, int, str], int] = {}
-    found = np.full(len(rows), -1)
-    found[final] = [
+    sessions = np.full(len(rows), -1)
+    sessions[final] = [
         numbers.setdefault((run, round, writer_in(name, run, round)), len(numbers))
         for run, round, name in zip(*(column.to_pylist() for column in few.columns), strict=True)
     ]
-    return found
+    return sessions
 
 
 def _rank(rows: pa.Table) -> np.ndarray:
@@ -220,6 +220,6 @@ def _decode(content: bytes) -> dict[str, Best]:
     rows = pq.read_table(io.BytesIO(content))
     covers = json.loads(rows.schema.metadata[_COVERS_KEY])
     rows = conform(rows.replace_schema_metadata(SCHEMA.metadata))
-    found = {key_name(key[1], key[0]): part for key, part in split_keys(rows)}
+    by_name = {key_name(key[1], key[0]): part for key, part in split_keys(rows)}
     empty = SCHEMA.empty_table()
-    return {name: Best(found.get(name, empty), frozenset(c)) for name, c in covers.items()}
+    return {name: Best(by_name.get(name, empty), frozenset(c)) for name, c in covers.items()}

@@ -189,10 +189,10 @@ def kind_of(name: str) -> str:
     Raises:
         ModelError: that is no model's name.
     """
-    found = NAME.fullmatch(name)
-    if found is None:
+    parsed = NAME.fullmatch(name)
+    if parsed is None:
         raise ModelError(f"{name!r} is no name of a model, such as llvm-0123456789ab")
-    return found[1]
+    return parsed[1]
 
 
 def card_text(card: Card) -> bytes:
@@ -232,13 +232,15 @@ _card_form: Any = None
 def read_move(content: bytes) -> Move | None:
     """None for what is no move: a damaged one must not end every search of the store."""
     try:
-        found = json.loads(content)
-        at = datetime.fromisoformat(found["at"])
-        texts = [found[name] for name in ("kind", "action", "name", "before", "by", "reason")]
-        if found["action"] not in get_args(Action) or not all(isinstance(t, str) for t in texts):
+        document = json.loads(content)
+        at = datetime.fromisoformat(document["at"])
+        texts = [document[name] for name in ("kind", "action", "name", "before", "by", "reason")]
+        if document["action"] not in get_args(Action) or not all(
+            isinstance(t, str) for t in texts
+        ):
             return None
-        if at.tzinfo is None or (found["name"] and not NAME.fullmatch(found["name"])):
+        if at.tzinfo is None or (document["name"] and not NAME.fullmatch(document["name"])):
             return None
-        return Move(**{**found, "number": int(found["number"]), "at": at})
+        return Move(**{**document, "number": int(document["number"]), "at": at})
     except (ValueError, KeyError, TypeError):
         return None

@@ -184,13 +184,13 @@ def verify(file: pq.ParquetFile, digest: str = "") -> int:
     Raises:
         OSError, ValueError, pyarrow.ArrowException: it is damaged, or holds other records.
     """
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     rows = 0
     for index in range(file.metadata.num_row_groups):
         table = file.read_row_group(index)
-        found.update(_ids(table))
+        hashed.update(_ids(table))
         rows += len(table)
-    if digest and found.hexdigest() != digest:
+    if digest and hashed.hexdigest() != digest:
         raise ValueError("it holds other records than were written")
     return rows
 

@@ -114,8 +114,8 @@ class Documents:
             StoreError: the store cannot be listed.
         """
         ends = (SUFFIX, _OLD_SUFFIX) if self._old else (SUFFIX,)
-        found = (name.rpartition(".") for name in self.place.names() if name.endswith(ends))
-        return sorted({stem for stem, _, _ in found})
+        parts = (name.rpartition(".") for name in self.place.names() if name.endswith(ends))
+        return sorted({stem for stem, _, _ in parts})
 
     def remove(self, name: str) -> None:
         """Removes a document; one that is not there is no error.
@@ -160,8 +160,8 @@ class Documents:
             return None
         name = stem + _OLD_SUFFIX
         try:
-            found = json.loads(self.place.read(name))
-            return self._good(stem, self._old.content(stem, found).encode())
+            document = json.loads(self.place.read(name))
+            return self._good(stem, self._old.content(stem, document).encode())
         except FileNotFoundError:
             self._bad.pop(stem, None)
         except (ValueError, KeyError, TypeError) as error:
@@ -198,9 +198,9 @@ def decode(file: bytes) -> bytes:
         NotDocument: it is damaged, or no document.
     """
     try:
-        found = pq.read_metadata(pa.BufferReader(file)).metadata or {}
-        digest = found[_DIGEST_KEY].decode()
-        content = zlib.decompress(base64.b64decode(found[CONTENT_KEY], validate=True))
+        metadata = pq.read_metadata(pa.BufferReader(file)).metadata or {}
+        digest = metadata[_DIGEST_KEY].decode()
+        content = zlib.decompress(base64.b64decode(metadata[CONTENT_KEY], validate=True))
     except KeyError:
         raise NotDocument("it is no document of a store") from None
     except (pa.ArrowException, OSError, ValueError, binascii.Error, zlib.error) as error:

@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from storage.errors import failure
 from storage.names import SUFFIX
 from storage.opening import open_path, open_uri
 from storage.uris import is_uri, shown
+from tilework.whole import sync
 
 Result = TypeVar("Result")
 
@@ -60,8 +61,8 @@ class Location:
         if filesystem is not None:
             local = isinstance(filesystem, pafs.LocalFileSystem)
             return cls(shown(text), filesystem, text, local, text)
-        found, inner = open_uri(text) if is_uri(text) else open_path(text)
-        return cls(shown(text), found, inner, isinstance(found, pafs.LocalFileSystem), text)
+        opened, inner = open_uri(text) if is_uri(text) else open_path(text)
+        return cls(shown(text), opened, inner, isinstance(opened, pafs.LocalFileSystem), text)
 
     def within(self, folder: str) -> Location:
         """A folder of this one. Messages speak of the whole."""
@@ -104,8 +105,8 @@ class Location:
         selector = pafs.FileSelector(self.path, allow_not_found=True)
         with self._as_store_errors("read"):
             infos = self.filesystem.get_file_info(selector)
-        found = (i.base_name for i in infos if i.type == pafs.FileType.File)
-        return sorted(name for name in found if not is_hidden(name))
+        names = (i.base_name for i in infos if i.type == pafs.FileType.File)
+        return sorted(name for name in names if not is_hidden(name))
 
     def read(self, name: str) -> bytes:
         """The whole file.
@@ -252,7 +253,7 @@ def _replace_local(folder: Path, name: str, content: bytes, durable: bool) -> No
         raise FileExistsError(errno.EEXIST, str(folder / temporary))
     try:
         if durable:
-            _sync_file(folder / temporary)
+            sync(folder / temporary)
         os.replace(folder / temporary, folder / name)
     except BaseException:
         (folder / temporary).unlink(missing_ok=True)
@@ -322,23 +323,7 @@ def _fill(handle: int, content: bytes | memoryview, durable: bool) -> None:
         os.fsync(handle)
 
 
-def _sync_file(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _sync_folder(folder: Path) -> None:
     """Makes the name itself durable, where the system can open a directory."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+    with suppress(OSError):
+        sync(folder)

@@ -53,12 +53,12 @@ class Index:
         for name in changes.removed:
             self._forget(name)
         for name in changes.added:
-            found = RoundName.parse(name)
-            if found is None:
+            parsed = RoundName.parse(name)
+            if parsed is None:
                 self._unread.add(name)
             else:
-                self._rounds[found.key].add(name)
-                self._numbers[found.run, found.round].add(name)
+                self._rounds[parsed.key].add(name)
+                self._numbers[parsed.run, parsed.round].add(name)
 
     def load(self) -> None:
         """Reads the footers of new compacted files, and the keys of files of other names.
@@ -101,13 +101,13 @@ class Index:
     def pieces(self, key: Key) -> list[Piece]:
         """Where the rows of a key stand, by name."""
         part = key_part(key[1], key[0])
-        found = [Piece(name) for name in self._live(self._rounds.get(part, ()))]
+        pieces = [Piece(name) for name in self._live(self._rounds.get(part, ()))]
         for name in self._live(self._compacts):
             groups = self._compacts[name].groups(key, part)
             if groups:
-                found.append(Piece(name, groups))
-        found += [Piece(name) for name in self._live(self._others_of.get(key, ()))]
-        return sorted(found, key=lambda piece: piece.name)
+                pieces.append(Piece(name, groups))
+        pieces += [Piece(name) for name in self._live(self._others_of.get(key, ()))]
+        return sorted(pieces, key=lambda piece: piece.name)
 
     def uncovered(self, key: Key, covers: frozenset[str]) -> list[Piece] | None:
         """Of `pieces`, those that hold more of a key than the rounds named in ``covers``.
@@ -142,7 +142,7 @@ class Index:
         for name in self._live(self._compacts):
             if number in self._compacts[name].numbers:
                 names += map(RoundName.parse, self._compacts[name].replaces)
-        return {found.key for found in names if found and (found.run, found.round) == number}
+        return {parsed.key for parsed in names if parsed and (parsed.run, parsed.round) == number}
 
     def keys(self) -> list[Key]:
         """The keys of all rows, sorted; of two that share a `key_part` one may be missing.
@@ -150,13 +150,13 @@ class Index:
         Raises:
             FileNotFoundError, StoreBusy: as `load`.
         """
-        found = {key for name in self.shared_files() for key in self.keys_of(name)}
-        self._key_of.update({key_part(key[1], key[0]): key for key in found})
+        shared = {key for name in self.shared_files() for key in self.keys_of(name)}
+        self._key_of.update({key_part(key[1], key[0]): key for key in shared})
         while True:
             parts = self.round_parts()
             unknown = [names[0] for part, names in parts.items() if part not in self._key_of]
             if not unknown:
-                return sorted(found | {self._key_of[part] for part in parts})
+                return sorted(shared | {self._key_of[part] for part in parts})
             keys = in_parallel(self.tables.place, partial(first_key, self.tables), unknown)
             for name, key in zip(unknown, keys, strict=True):
                 if isinstance(key, str):
@@ -173,8 +173,8 @@ class Index:
         if name in self._others:
             return None
         compact = self._there(name)
-        found = (compact.groups(key, key_part(key[1], key[0])) for key in keys)
-        return sorted({group for groups in found for group in groups})
+        each = (compact.groups(key, key_part(key[1], key[0])) for key in keys)
+        return sorted({group for groups in each for group in groups})
 
     def keys_of(self, name: str) -> frozenset[Key]:
         """The keys of the rows of a file of many keys.
@@ -223,12 +223,12 @@ class Index:
         self._replaced = frozenset().union(*(compact.replaces for compact in present))
 
     def _forget(self, name: str) -> None:
-        found = RoundName.parse(name)
-        if found is not None:
-            self._rounds[found.key].discard(name)
-            if not self._rounds[found.key]:
-                del self._rounds[found.key]
-            self._numbers[found.run, found.round].discard(name)
+        parsed = RoundName.parse(name)
+        if parsed is not None:
+            self._rounds[parsed.key].discard(name)
+            if not self._rounds[parsed.key]:
+                del self._rounds[parsed.key]
+            self._numbers[parsed.run, parsed.round].discard(name)
         self._unread.discard(name)
         other = self._others.pop(name, None)
         for key in other.keys if other else ():

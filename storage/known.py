@@ -134,9 +134,9 @@ class KnownKeys:
         return None
 
     def _read(self, key: Key, known: _Known, pieces: list[Piece]) -> None:
-        found = in_parallel(self._index.tables.place, lambda p: self._rows_of(key, p), pieces)
+        answers = in_parallel(self._index.tables.place, lambda p: self._rows_of(key, p), pieces)
         read = set()
-        for piece, rows in zip(pieces, found, strict=True):
+        for piece, rows in zip(pieces, answers, strict=True):
             if isinstance(rows, str):
                 self._index.fail(piece.name, rows)
             else:

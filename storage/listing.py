@@ -81,12 +81,12 @@ class Listing:
         Raises:
             StoreError: the path is a file or cannot be listed. A missing directory is empty.
         """
-        found = self._local(force) if self.place.local else self._remote(force)
-        old, self.files = self.files, found
-        if found is old:
+        now = self._local(force) if self.place.local else self._remote(force)
+        old, self.files = self.files, now
+        if now is old:
             return Changes()
-        added, removed = found.keys() - old.keys(), old.keys() - found.keys()
-        anew = {name for name, stamp in found.items() if stamp and old.get(name, stamp) != stamp}
+        added, removed = now.keys() - old.keys(), old.keys() - now.keys()
+        anew = {name for name, stamp in now.items() if stamp and old.get(name, stamp) != stamp}
         return Changes(frozenset(added | anew), frozenset(removed | anew))
 
     def wrote(self, name: str) -> None:
@@ -111,13 +111,13 @@ class Listing:
         except (OSError, pa.ArrowException) as error:
             raise self.place.error("read", error) from error
         start = len(self.place.path.rstrip("/")) + 1
-        found = {}
+        stamps = {}
         for info in infos:
             name = info.path[start:]
             if info.type == pafs.FileType.File and not any(map(is_hidden, name.split("/"))):
                 stamp = () if _says_all(name) else (info.mtime_ns or 0, info.size or 0)
-                found[name] = stamp
-        return found
+                stamps[name] = stamp
+        return stamps
 
     def _local(self, force: bool) -> Mapping[str, Stamp]:
         folders = list(self._below("", force, 0))
@@ -173,10 +173,10 @@ def _stamp(entry: os.DirEntry[str]) -> Stamp:
     if _says_all(entry.name):
         return ()
     try:
-        found = entry.stat()
+        status = entry.stat()
     except FileNotFoundError:
         return ()
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _says_all(name: str) -> bool:

@@ -94,8 +94,8 @@ class Models:
 
     def names(self, kind: str | None = None) -> list[str]:
         """The names of all models, or of those of a kind, sorted."""
-        found = ((name, NAME.fullmatch(name)) for name in self._documents(CARDS).names())
-        return [name for name, match in found if match and kind in (None, match[1])]
+        parsed = ((name, NAME.fullmatch(name)) for name in self._documents(CARDS).names())
+        return [name for name, match in parsed if match and kind in (None, match[1])]
 
     def kinds(self) -> list[str]:
         """The kinds of machine that there are models of, or moves, sorted."""
@@ -158,13 +158,13 @@ class Models:
                 f"{self.place}: no single champion: {some}; see `tilework model list`"
             )
         names = self.names()
-        found = [name for name in names if name.startswith(text) or name.endswith(f"-{text}")]
-        if text in found:
+        matching = [name for name in names if name.startswith(text) or name.endswith(f"-{text}")]
+        if text in matching:
             return text
-        if len(found) == 1:
-            return found[0]
-        if found:
-            few = ", ".join(found[:3])
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            few = ", ".join(matching[:3])
             raise ModelError(f"{self.place}: {text!r} may be {few}: write more of the name")
         raise ModelError(
             f"{self.place}: there is no model {text!r}"

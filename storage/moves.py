@@ -38,7 +38,7 @@ class Moves:
 
     def of(self, kind: str) -> list[Move]:
         """All moves of a kind, in the order in which they count; unreadable ones are left out."""
-        found = []
+        moves = []
         for name in self._documents.names():
             match = _NAME.fullmatch(name)
             if match is None or match[1] != kind:
@@ -46,8 +46,8 @@ class Moves:
             content = self._documents.read(name)
             move = read_move(content) if content is not None else None
             if move is not None and (move.kind, move.number) == (kind, int(match[2])):
-                found.append((move.number, move.at, name, move))
-        return [move for *_, move in sorted(found, key=lambda one: one[:3])]
+                moves.append((move.number, move.at, name, move))
+        return [move for *_, move in sorted(moves, key=lambda one: one[:3])]
 
     def ever(self, kind: str) -> set[str]:
         """The names of all models that were champions of a kind."""

@@ -52,8 +52,8 @@ class RoundName:
     @classmethod
     def parse(cls, name: str) -> RoundName | None:
         """Reads a file's name, folders before it allowed; None if it is of another form."""
-        found = _ROUND.fullmatch(name.rpartition("/")[2])
-        return found and cls(found[1], int(found[2]), found[3], found[4])
+        parts = _ROUND.fullmatch(name.rpartition("/")[2])
+        return parts and cls(parts[1], int(parts[2]), parts[3], parts[4])
 
 
 def compact_name(replaced: Iterable[str]) -> str:

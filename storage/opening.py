@@ -56,8 +56,8 @@ def _open_by_fsspec(text: str) -> tuple[pafs.FileSystem, str]:
             f"the scheme {scheme}:// is unknown; give a directory, or a URI of a filesystem that "
             "Arrow or fsspec opens (s3://, gs://, abfss://, file://)"
         )
-    found, inner = fsspec.core.url_to_fs(text)
-    return pafs.PyFileSystem(pafs.FSSpecHandler(found)), str(inner)
+    filesystem, inner = fsspec.core.url_to_fs(text)
+    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), str(inner)
 
 
 def _quoted(text: str) -> str:

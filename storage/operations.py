@@ -23,10 +23,10 @@ class Operations:
     def of(self, workload_key: str) -> float | None:
         """Operations of a workload; None if the store does not know what it computes."""
         if workload_key not in self._known:
-            found = self._count(workload_key)
-            if found is None:
+            count = self._count(workload_key)
+            if count is None:
                 return None  # its document may come yet
-            self._known[workload_key] = found
+            self._known[workload_key] = count
         return self._known[workload_key]
 
     def _count(self, workload_key: str) -> float | None:

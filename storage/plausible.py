@@ -77,8 +77,8 @@ def faults(
             known = _by_text(rows, "workload_key", lambda key: flops.get(key, np.nan))
             low, high = np.minimum(known, count), np.maximum(known, count)
             yield OTHER, high > OTHER_COUNT * low
-        made = rows.column("created_at").cast(pa.int64()).to_numpy()
-        yield FUTURE, made > (time.time() + AHEAD.total_seconds()) * 1e6
+        created = rows.column("created_at").cast(pa.int64()).to_numpy()
+        yield FUTURE, created > (time.time() + AHEAD.total_seconds()) * 1e6
         timed = ~np.isnan(latency)
         yield NO_LATENCY, timed & ~((latency >= SHORTEST_S) & (latency <= LONGEST_S))
         dense = _by_text(rows, "target", lambda target: _most(target, ""))
@@ -96,8 +96,8 @@ def believable(rows: pa.Table) -> np.ndarray:
 
 def numbers(rows: pa.Table, column: str) -> np.ndarray:
     """A column of numbers; empty ones are NaN."""
-    found: np.ndarray = rows.column(column).cast(pa.float64()).to_numpy()
-    return found
+    values: np.ndarray = rows.column(column).cast(pa.float64()).to_numpy()
+    return values
 
 
 @functools.lru_cache(maxsize=4096)
@@ -127,5 +127,5 @@ def _by_text(rows: pa.Table, column: str, value: Callable[[str], float]) -> np.n
         return np.zeros(0)
     texts = rows.column(column).combine_chunks().dictionary_encode()
     values = np.array([value(text) for text in texts.dictionary.to_pylist()])
-    found: np.ndarray = values[texts.indices.to_numpy(zero_copy_only=False)]
-    return found
+    of_rows: np.ndarray = values[texts.indices.to_numpy(zero_copy_only=False)]
+    return of_rows

@@ -68,19 +68,17 @@ class Scan:
     def _tables(self, index: Index) -> Iterator[pa.Table]:
         rounds = index.round_parts()
         sources = _sources(index, self._keys)
-        mixed = {p for p, found in sources.items() if len(found) > 1 or p in rounds}
+        mixed = {p for p, files in sources.items() if len(files) > 1 or p in rounds}
         if self._parts is None:
             for name in index.shared_files():
-                yield from self._alone(index, name, sources, mixed)
+                yield from self._alone(index, name, mixed)
             parts = {*mixed, *rounds}
         else:
             parts = set(self._parts)
         for some in _chunks(parts, rounds, sources):
             yield self._together(index, some, rounds, sources)
 
-    def _alone(
-        self, index: Index, name: str, sources: _Sources, mixed: set[str]
-    ) -> Iterator[pa.Table]:
+    def _alone(self, index: Index, name: str, mixed: set[str]) -> Iterator[pa.Table]:
         """The rows of a file of many keys that stand in no other file."""
         keys = index.keys_of(name)
         leave = frozenset(key for key in keys if key_part(key[1], key[0]) in mixed)
@@ -110,7 +108,7 @@ class Scan:
         """The rows of some key parts, from all files that hold any."""
         files = [name for part in parts for name in rounds.get(part, ())]
         smooth = index.tables.read_rounds(files, self._read)
-        found = [smooth] if smooth is not None else self._each(index, files)
+        tables = [smooth] if smooth is not None else self._each(index, files)
         keys: dict[str, set[Key]] = defaultdict(set)
         for part in parts:
             for name, some in sources.get(part, {}).items():
@@ -118,8 +116,8 @@ class Scan:
         for name in sorted(keys):
             groups = index.groups(name, keys[name])
             for few in [[g] for g in groups] if groups is not None else [None]:
-                found.append(of_keys(self._rows(index, name, few), keys[name]))
-        table = _once(pa.concat_tables(found or [SCHEMA.empty_table().select(self._read)]))
+                tables.append(of_keys(self._rows(index, name, few), keys[name]))
+        table = _once(pa.concat_tables(tables or [SCHEMA.empty_table().select(self._read)]))
         return table if self._keys is None else of_keys(table, self._keys)
 
     def _each(self, index: Index, names: list[str]) -> list[pa.Table]:
@@ -134,12 +132,12 @@ class Scan:
 
 
 def _sources(index: Index, keys: Collection[Key] | None) -> _Sources:
-    found: _Sources = defaultdict(dict)
+    sources: _Sources = defaultdict(dict)
     for name in index.shared_files():
         there = index.keys_of(name)
         for key in there if keys is None else there & frozenset(keys):
-            found[key_part(key[1], key[0])].setdefault(name, set()).add(key)
-    return found
+            sources[key_part(key[1], key[0])].setdefault(name, set()).add(key)
+    return sources
 
 
 def _chunks(

@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from storage import trials
 from storage.cards import ModelError
+from storage.dataset import Dataset
 from storage.documents import Documents
 from storage.files import Location
-from storage.keys import KEY_COLUMNS, keys_in
 from storage.known import KnownKeys, Rules
 from storage.models import Models
 from storage.names import RoundName, text_name
 from storage.operations import KIND as WORKLOADS
 from storage.operations import Operations
-from storage.reading import Reading
-from storage.scan import Scan
-from storage.schema import from_table, to_table
+from storage.schema import to_table
 from storage.tables import encode
 from storage.upgrade import OLD_FORMS
-from tilework.errors import StoreError
 from tilework.overriding import override
-from tilework.record import Record, WorkloadLog, best_elsewhere, best_of
+from tilework.record import Record, WorkloadLog, best_elsewhere, best_of, by_age
 from tilework.trials import TrialLog
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tilework.target.identity import DeviceIdentity
     from tilework.trials import Trials
 
 _FEW_FILES = 3
-_OF_ROUND = re.compile(r"(.+)-(\d{6,})-")
 
 
-class RecordStore(WorkloadLog, TrialLog):
+class RecordStore(Dataset, WorkloadLog, TrialLog):
     """Records in a dataset directory, and the queries that tuning and compiling need.
 
     Opening a store reads nothing; a query reads the files that it needs, once. Each `append` adds
@@ -79,30 +69,13 @@ class RecordStore(WorkloadLog, TrialLog):
         Raises:
             StoreError: the URI cannot be opened, or there is no store and `must_exist`.
         """
-        self.location = Location.of(path, filesystem)
-        if must_exist and not self.location.is_there():
-            raise StoreError(
-                f"there is no record store at {self.path!r}: name another, or tune into it, which "
-                "makes it"
-            )
-        self._reading = Reading(self.location)
+        super().__init__(path, filesystem, must_exist=must_exist)
         self._lock, self._index = self._reading.lock, self._reading.index
         self._documents: dict[str, Documents] = {}
         self._operations = Operations(self.documents(WORKLOADS))
         self._known = KnownKeys(self._index, Rules(rules_version, self._operations.of))
         self._reading.forget = self._known.forget
         self._unusable = ""
-
-    def __repr__(self) -> str:
-        return f"RecordStore({self.path!r})"
-
-    def __fspath__(self) -> str:
-        return self.path
-
-    @property
-    def path(self) -> str:
-        """The path or URI as it was given, without credentials and query: for people."""
-        return self.location.text
 
     @property
     def problems(self) -> list[str]:
@@ -116,11 +89,11 @@ class RecordStore(WorkloadLog, TrialLog):
             rows = [f"{self.path}: {n} rows {why}" for why, n in self._known.refused().items()]
             return _unused_files(self.location, self._index.bad) + rows
 
-        found = self._reading.ask(lines)
+        said = self._reading.ask(lines)
         kinds = list(self._documents.values())
-        found += [line for documents in kinds for line in documents.problems]
-        known = any(self._unusable.endswith(line) for line in found)
-        return found + ([self._unusable] if self._unusable and not known else [])
+        said += [line for documents in kinds for line in documents.problems]
+        known = any(self._unusable.endswith(line) for line in said)
+        return said + ([self._unusable] if self._unusable and not known else [])
 
     def check_writable(self) -> None:
         """Creates the directory and proves that records can be appended.
@@ -193,7 +166,9 @@ class RecordStore(WorkloadLog, TrialLog):
 
     @override
     def workload(self, workload_key: str) -> str | None:
-        return self._text(WORKLOADS, workload_key)
+        with self._lock:
+            content = self.documents(WORKLOADS).read(text_name(workload_key))
+            return None if content is None else content.decode()
 
     @override
     def workload_keys(self, target: str) -> list[str]:
@@ -218,103 +193,21 @@ class RecordStore(WorkloadLog, TrialLog):
             self._unusable = str(error)
             return None
 
-    def keep_goal(self, run_id: str, goal: dict[str, Any]) -> None:
-        """Keeps where a run's present goal begins, in place of what was kept before.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        with self._lock:
-            self.documents("goals").keep(text_name(run_id), json.dumps(goal))
-
-    def goal(self, run_id: str) -> dict[str, Any] | None:
-        """What `keep_goal` kept for the run last, or None."""
-        found = self._text("goals", run_id)
-        return None if found is None else dict(json.loads(found))
-
-    def keys(self) -> list[tuple[str, str]]:
-        """The (target, workload key) of all records, whatever their rules, sorted."""
-        return self._reading.ask(self._index.keys)
-
-    def find(self, record_id: str) -> list[Record]:
-        """The records of which the id begins so, oldest first."""
-        of_round = _OF_ROUND.match(record_id)
-        if of_round:
-            run_id, number = of_round[1], int(of_round[2])
-            parts = self._reading.ask(lambda: self._index.parts_of_round(run_id, number))
-            found = self._begin_with(record_id, Scan(parts=parts))
-            if found:
-                return found
-        keys: set[tuple[str, str]] = set()
-        for table in self.scan(["record_id", *KEY_COLUMNS]):
-            found_here = pc.starts_with(table.column("record_id"), record_id)
-            keys |= keys_in(table.filter(found_here))
-        return self._begin_with(record_id, Scan(keys=keys))
-
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        keys: Collection[tuple[str, str]] | None = None,
-    ) -> Iterator[pa.Table]:
-        """All readable records, each once, whatever their version and target, part by part.
-
-        Args:
-            columns: names of columns; all if not given.
-            keys: only records of these (target, workload key).
-
-        Returns:
-            Tables of bounded size; all records of a key are in one of them.
-        """
-        return self._reading.run(Scan(columns, keys))
-
-    def table(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        keys: Collection[tuple[str, str]] | None = None,
-    ) -> pa.Table:
-        """All of `scan` as one table, in no order."""
-        wanted = to_table([]).select(list(columns)) if columns is not None else to_table([])
-        return pa.concat_tables([wanted, *self.scan(columns, keys=keys)])
-
     @override
     def trials(self, target: str, workload_keys: Collection[str]) -> Iterator[Trials]:
         keys = [(target, key) for key in workload_keys]
         for table in self.scan(trials.COLUMNS, keys=keys):
             yield from trials.split(table)
 
-    def read(self) -> list[Record]:
-        """All readable records, whatever their version and target, oldest first."""
-        return sorted((row for table in self.scan() for row in from_table(table)), key=_order)
-
-    def frame(self) -> pd.DataFrame:
-        """All readable records as a pandas table, one row each, oldest first."""
-        order = ("created_at", "run_id", "round", "record_id")
-        return self.table().sort_by([(name, "ascending") for name in order]).to_pandas()
-
     def _own(
         self, workload_key: str, target: str, device: DeviceIdentity | None, decide: bool = False
     ) -> list[Record]:
         key = (target, workload_key)
         if decide:
-            found = self._known.deciding(key, self.documents("best"))
+            records = self._known.deciding(key, self.documents("best"))
         else:
-            found = sorted(self._known.all(key), key=_order)
-        return [row for row in found if device is None or device.owns(row)]
-
-    def _begin_with(self, record_id: str, scan: Scan) -> list[Record]:
-        found = (row for table in self._reading.run(scan) for row in from_table(table))
-        return sorted((r for r in found if r.record_id.startswith(record_id)), key=_order)
-
-    def _text(self, kind: str, name: str) -> str | None:
-        with self._lock:
-            content = self.documents(kind).read(text_name(name))
-            return None if content is None else content.decode()
-
-
-def _order(record: Record) -> tuple[object, ...]:
-    return (record.created_at, record.run_id, record.round, record.record_id)
+            records = sorted(self._known.all(key), key=by_age)
+        return [row for row in records if device is None or device.owns(row)]
 
 
 def _unused_files(place: Location, bad: Mapping[str, str]) -> list[str]:

@@ -100,8 +100,8 @@ class Tables:
         paths = [self.place.join(name) for name in names]
         read = list(dict.fromkeys([*columns, "schema_version"]))
         try:
-            found = ds.dataset(paths, schema=SCHEMA, format=_CHECKED)
-            return conform(found.to_table(read), read).select(list(columns))
+            dataset = ds.dataset(paths, schema=SCHEMA, format=_CHECKED)
+            return conform(dataset.to_table(read), read).select(list(columns))
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError, ValueError):
@@ -118,8 +118,8 @@ class Tables:
             groups = range(file.metadata.num_row_groups)
             read = (file.read_row_group(i, list(columns), use_threads=False) for i in groups)
             few = [table.group_by(list(columns)).aggregate([]) for table in read]
-            found = pa.concat_tables([SCHEMA.empty_table().select(list(columns)), *few])
-            return found.group_by(list(columns)).aggregate([])
+            together = pa.concat_tables([SCHEMA.empty_table().select(list(columns)), *few])
+            return together.group_by(list(columns)).aggregate([])
 
         return self._open(name, rows)
 
@@ -133,9 +133,9 @@ class Tables:
 
     def forget(self, name: str) -> None:
         """Keeps the table of a file no longer."""
-        found = self._kept.pop(name, None)
-        if found is not None:
-            self._kept_bytes -= found.nbytes
+        table = self._kept.pop(name, None)
+        if table is not None:
+            self._kept_bytes -= table.nbytes
 
     def _open(self, name: str, act: Callable[[pq.ParquetFile], Result]) -> Result:
         if not name.endswith(SUFFIX):

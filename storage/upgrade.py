@@ -27,16 +27,16 @@ _ROUND_COLUMNS = ("run_id", "round", *KEY_COLUMNS)
 _OLD_BEST = "best"
 
 
-def _old_workload(stem: str, found: dict[str, object]) -> str:
-    if text_name(str(found["workload_key"])) != stem or not isinstance(found["dag"], str):
+def _old_workload(stem: str, document: dict[str, object]) -> str:
+    if text_name(str(document["workload_key"])) != stem or not isinstance(document["dag"], str):
         raise ValueError("it describes another workload")
-    return found["dag"]
+    return document["dag"]
 
 
-def _old_model(stem: str, found: dict[str, object]) -> str:
-    if text_name(str(found["target"])) != stem:
+def _old_model(stem: str, document: dict[str, object]) -> str:
+    if text_name(str(document["target"])) != stem:
         raise ValueError("it belongs to another target")
-    return json.dumps(found["model"])
+    return json.dumps(document["model"])
 
 
 OLD_FORMS = {"workloads": OldForm(_old_workload), "models": OldForm(_old_model)}
@@ -125,7 +125,7 @@ def _unknown(tables: Tables, rows: pa.Table) -> pa.Table:
     index = Index(tables)
     index.update(Listing(tables.place).look(force=True))
     index.load()
-    found = Scan(["record_id"], keys_in(rows)).run(index)
-    known = {name for table in found for name in table.column("record_id").to_pylist()}
+    parts = Scan(["record_id"], keys_in(rows)).run(index)
+    known = {name for table in parts for name in table.column("record_id").to_pylist()}
     ids = rows.column("record_id").to_pylist()
     return rows.filter(pa.array([name not in known for name in ids], pa.bool_()))

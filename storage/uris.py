@@ -27,11 +27,6 @@ def shown(text: str) -> str:
     return f"{scheme}://{rest if _names_container(text) else rest.rpartition('@')[2]}"
 
 
-def has_credentials(text: str) -> bool:
-    """Whether a URI holds a user, a password, or a key in its query."""
-    return bool(_user(text)) or bool(_secret_values(text))
-
-
 def without_secrets(message: str, text: str) -> str:
     """A message about the URI `text`, with whatever is secret in it struck out."""
     for option in ADDED.values():
@@ -46,8 +41,8 @@ def _secrets(text: str) -> list[str]:
     """What must not be repeated, as it is written and as it is meant, the longest first."""
     user = _user(text)
     query = text.partition("?")[2] if is_uri(text) else ""
-    found = [user, *user.split(":", 1), query, *_secret_values(text)]
-    both = {form for part in found for form in (part, unquote(part)) if len(form) > 2}
+    secrets = [user, *user.split(":", 1), query, *_secret_values(text)]
+    both = {form for part in secrets for form in (part, unquote(part)) if len(form) > 2}
     return sorted(both, key=len, reverse=True)
 
 

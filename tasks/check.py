@@ -45,9 +45,9 @@ def check_output(
     if isinstance(network, Parts) and isinstance(module, PartedModule):
         return _check_parts(module, network, precision)
     assert isinstance(network, Network)
-    found = [_compared(module, network, at) for at in _checked(network)]
-    reference = max(found, key=lambda one: one[1])[0]
-    return CheckResult(reference, float(np.max([e for _, e in found])), TOLERANCES[precision])
+    compared = [_compared(module, network, at) for at in _checked(network)]
+    reference = max(compared, key=lambda one: one[1])[0]
+    return CheckResult(reference, float(np.max([e for _, e in compared])), TOLERANCES[precision])
 
 
 def _checked(network: Network) -> list[Point]:
@@ -100,10 +100,10 @@ def _check_parts(module: PartedModule, net: Parts, precision: Precision) -> Chec
         max_rel_error(module.run_part(part, values), [values[o] for o in part.outputs])
         for part in compared
     ]
-    told = f"{version()}, part by part"
+    reference = f"{version()}, part by part"
     if len(compared) < len(module.image.parts):
-        told += ", random numbers left out"
-    return CheckResult(told, max(errors, default=0.0), TOLERANCES[precision])
+        reference += ", random numbers left out"
+    return CheckResult(reference, max(errors, default=0.0), TOLERANCES[precision])
 
 
 def _draws(runner: Module | OtherPart) -> bool:

@@ -109,11 +109,11 @@ def compare_engines(
     rows = tuple(
         EngineRow(
             name,
-            timing_of(found),
-            paired_ratio(ours, found),
+            timing_of(times),
+            paired_ratio(ours, times),
             None if name == "tilework" else max_rel_error(outputs["tilework"], outputs[name]),
         )
-        for name, found in samples.items()
+        for name, times in samples.items()
     )
     tuned = [row.tuned for row in module.report]
     from tilework.runtime import tuned_text

@@ -159,16 +159,16 @@ def _acquire(file: int, device: DeviceIdentity, wait: bool, tell: Tell) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            found = _read(file)
+            holder = _read(file)
         looks += 1
-        if found is None and looks == 1:  # it has just begun, or somebody looks (`holder_of`)
+        if holder is None and looks == 1:  # it has just begun, or somebody looks (`holder_of`)
             time.sleep(0.05)
             continue
-        busy = f"{device.name} is held by {found or 'another run'}"
+        busy = f"{device.name} is held by {holder or 'another run'}"
         if not wait:
             raise DeviceBusy(f"{busy}: two runs would disturb each other's measurements")
         # who lets go takes back its name first, which is no other holder
-        if (found or not said) and said != (said := f"{found and (found.pid, found.who)}"):
+        if (holder or not said) and said != (said := f"{holder and (holder.pid, holder.who)}"):
             tell(f"waiting: {busy}")
         time.sleep(_LOOK_S)
 
@@ -186,9 +186,9 @@ def _write(file: int, who: str) -> None:
 
 def _read(file: int) -> Holder | None:
     try:
-        found = json.loads(os.pread(file, 4096, 0))
-        since = datetime.fromisoformat(found["since"])
-        return Holder(str(found["who"]), str(found["user"]), int(found["pid"]), since)
+        document = json.loads(os.pread(file, 4096, 0))
+        since = datetime.fromisoformat(document["since"])
+        return Holder(str(document["who"]), str(document["user"]), int(document["pid"]), since)
     except (ValueError, KeyError, TypeError):
         return None
 

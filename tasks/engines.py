@@ -79,11 +79,11 @@ def max_rel_error(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray])
     return float(np.max(errors, initial=0.0))  # NaN stays NaN
 
 
-def _rel_error(found: Any, expected: Any) -> float:
+def _rel_error(actual: Any, expected: Any) -> float:
     if isinstance(expected, list):
-        same = isinstance(found, list) and len(found) == len(expected)
-        return max_rel_error(found, expected) if same else np.inf
-    a, b = np.asarray(found), np.asarray(expected)
+        same = isinstance(actual, list) and len(actual) == len(expected)
+        return max_rel_error(actual, expected) if same else np.inf
+    a, b = np.asarray(actual), np.asarray(expected)
     if a.shape != b.shape:
         return np.inf
     if not a.size:
@@ -132,7 +132,7 @@ def time_at_points(
     each = [time_engines(engines, random_inputs(net, at=at), seconds) for at in points]
     if len(each) == 1:
         return each[0]
-    return {name: _mean([found[name] for found in each]) for name in engines}
+    return {name: _mean([samples[name] for samples in each]) for name in engines}
 
 
 def _mean(each: Sequence[Samples]) -> Samples:

@@ -157,8 +157,8 @@ def explain(
     now: list[float | None] = [None] * len(chosen)
     if measure:
         programs = [(sketch, row) for _, sketch, row, _ in chosen]
-        found = measured_now(task, programs, f"explain {task.desc}", tell)
-        now = [one.latency_s for one in found]
+        measured = measured_now(task, programs, f"explain {task.desc}", tell)
+        now = [one.latency_s for one in measured]
     latencies = sorted(r.latency_s for r in present if r.usable and r.latency_s is not None)
     return Explanation(
         description=task.desc,
@@ -277,12 +277,12 @@ def roofline(task: SearchTask) -> Roofline | None:
     nbytes = _argument_bytes(task)
     try:
         precision = task.desc.rpartition(" ")[2]  # of calls in float32 it is some other word
-        found = hardware_of(task.target).reach(task.target, nbytes, precision)
+        reach = hardware_of(task.target).reach(task.target, nbytes, precision)
     except (TileworkError, OSError):
         return None
-    peak, speed = found.gflops, found.gb_per_s
+    peak, speed = reach.gflops, reach.gb_per_s
     compute_s, memory_s = task.real_flops / peak / 1e9, nbytes / speed / 1e9
-    return Roofline(peak, speed, nbytes, compute_s, memory_s, found.measured)
+    return Roofline(peak, speed, nbytes, compute_s, memory_s, reach.measured)
 
 
 def _argument_bytes(task: SearchTask) -> int:

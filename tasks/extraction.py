@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.network import NetworkSpec, Precision, fingerprint, is_onnx, left_of, load_network
-from tasks.quantise import QuantiseRequest, quantise
+from tasks.quantise import quantise
+from tasks.quantiser import QuantiseRequest
 from tasks.report import Loss
 from tilework.errors import NetworkError
 from tilework.stages import stage
@@ -87,14 +88,14 @@ def load(spec: NetworkSpec) -> tuple[Network | Parts, Loss | None]:
         raise NetworkError(f"{spec.network}: --sparse and --precision int8 exclude each other")
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / f"{spec.label}.onnx")
-        made = quantise(
+        quantised = quantise(
             QuantiseRequest(
                 spec.network, place, spec.calibrate, batch=spec.batch, layout=spec.layout,
                 shapes=spec.shapes,
             )
         )  # fmt: skip
         net = load_network(place, shapes=spec.shapes, strict=spec.strict)
-    return net, made.loss
+    return net, quantised.loss
 
 
 def stored_precision(precision: Precision) -> dtypes.Precision:

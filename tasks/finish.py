@@ -2,46 +2,32 @@
 
 A compiled network goes to a temporary file beside its place first. What is checked and timed is
 that file, opened again. It takes its name if its output is right and it is not slower than the
-module that has the name now; else the old file stays as it is, byte for byte. Where the search
-found nothing that is as fast as the untuned network, that is what is kept.
+module that has the name now (`tasks.standing`); else the old file stays as it is, byte for byte.
+Where the search found nothing that is as fast as the untuned network, that is what is kept.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
-from tasks.engines import joined, random_inputs, time_at_points, timing_of
+from tasks.engines import random_inputs
 from tasks.patience import Tell, patiently
 from tasks.peers import Engine
 from tasks.report import CheckResult, Standing
-from tasks.slower import looks_slower, slower
 from tilework.errors import ModuleError, RunFailed
-from tilework.runtime.folder import is_folder_module, remove, take_place
+from tilework.runtime.folder import is_folder_module, take_place
 from tilework.stages import stage
-from tilework.target.runs import caveat
+from tilework.whole import beside, remove
 
 if TYPE_CHECKING:
     from tasks.extraction import Extracted
     from tilework.record import History
     from tilework.runtime.parts import AnyModule
-    from tilework.runtime.samples import Samples
     from tilework.target import Target
-
-LOOKS = 3
-"""How often a module that looks slower is opened and timed again; it has to be so each time."""
-
-_ROUNDS = 12
-
-_STALE_S = 86400.0
-"""Temporary modules this old belong to no run that is still alive."""
 
 
 @dataclass(eq=False)
@@ -49,7 +35,7 @@ class Compiled:
     """A network compiled with the best records, and where it would be kept.
 
     Attributes:
-        found: the network.
+        extracted: the network.
         target: what it is compiled for.
         tuned: the new module, as it was opened from its temporary file if there is one.
         untuned: compiled without any record (what untuned users get), if it is to be compared.
@@ -60,7 +46,7 @@ class Compiled:
         notes: lines on the old file, if it is replaced without a comparison.
     """
 
-    found: Extracted
+    extracted: Extracted
     target: Target
     tuned: AnyModule
     untuned: AnyModule | None
@@ -72,8 +58,8 @@ class Compiled:
 
     def engines(self) -> dict[str, Engine]:
         """What is timed in turns."""
-        found = {"untuned": self.untuned, "tuned": self.tuned, "old": self.old}
-        return {name: module for name, module in found.items() if module is not None}
+        modules = {"untuned": self.untuned, "tuned": self.tuned, "old": self.old}
+        return {name: module for name, module in modules.items() if module is not None}
 
     def reopen(self) -> None:
         """Open the modules' files again: their weights lie elsewhere then."""
@@ -141,7 +127,7 @@ def check_place(output: str, *, library: bool = False) -> None:
 
 
 def compile_network(
-    found: Extracted,
+    extracted: Extracted,
     target: Target,
     records: History,
     output: str,
@@ -162,21 +148,21 @@ def compile_network(
     """
     import tilework as tw
 
-    net, precision = found.network, found.precision
+    net, precision = extracted.network, extracted.precision
     tuned = tw.compile(net, target, records=records, precision=precision, in_place=in_place)
     foreign = bool(target.missing_on_host())
     other = None
     if untuned and not foreign:
         other = tw.compile(net, target, records=None, precision=precision, in_place=in_place)
     if not output:
-        return Compiled(found, target, tuned, other, tell)
+        return Compiled(extracted, target, tuned, other, tell)
     draft = patiently(lambda: _draft_of(tuned, output), tell)
     try:
         if foreign:
-            return Compiled(found, target, tuned, other, tell, None, output, draft)
+            return Compiled(extracted, target, tuned, other, tell, None, output, draft)
         opened = tw.load_module(draft)
         old, notes = _replaced(opened, output)
-        return Compiled(found, target, opened, other, tell, old, output, draft, notes)
+        return Compiled(extracted, target, opened, other, tell, old, output, draft, notes)
     except BaseException:
         remove(draft)
         raise
@@ -184,12 +170,7 @@ def compile_network(
 
 def _draft_of(module: AnyModule, output: str) -> Path:
     """Save a module beside its place, under a name that is its own."""
-    place = Path(output)
-    for left in place.parent.glob(f".*{place.name}.*.new*"):  # of runs that were killed
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                remove(left)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.new")
+    draft = beside(Path(output))
     try:
         module.save(draft)
     except BaseException:
@@ -219,6 +200,8 @@ def _replaced(new: AnyModule, output: str) -> tuple[AnyModule | None, tuple[str,
         return None, (f"the old module is replaced unseen: {error}",)
     for word in ("name", "target", "inputs", "outputs"):
         ours, theirs = getattr(new, word), getattr(old, word)
+        if word == "outputs":  # are taken in order: older modules gave them other names
+            ours, theirs = ([(v.shape, v.dtype) for v in each] for each in (ours, theirs))
         if ours != theirs:
             what = f"{word} {theirs}" if word in ("name", "target") else word
             return None, (f"the old module {output} is replaced unseen: it has other {what}",)
@@ -229,85 +212,19 @@ def check(compiled: Compiled) -> CheckResult | None:
     """Compare the module's output with a reference's; None where this machine cannot run it."""
     if not compiled.runs_here:
         return None
-    return check_output(compiled.tuned, compiled.found.network, compiled.found.precision)
+    return check_output(compiled.tuned, compiled.extracted.network, compiled.extracted.precision)
 
 
 def run_once(compiled: Compiled) -> None:
     """Run the module once, if this machine can, as whoever opens it does first."""
     try:
         if compiled.runs_here:
-            inputs = random_inputs(compiled.found.network)
+            inputs = random_inputs(compiled.extracted.network)
             with stage("run"):
                 compiled.tuned.run(inputs)
     except BaseException:
         compiled.discard()
         raise
-
-
-def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
-    """Time the module in turns with the untuned network and with the module it would replace.
-
-    A module that looks slower is looked at again before it is said to be: longer, and opened anew
-    each time, since it is a matter of luck where its weights lie. Nothing is said where times are
-    not a device's (an emulation, an interpreter), nor of an old module whose output is wrong.
-    One of symbolic shapes is timed at its typical points; a time is then their geometric mean.
-
-    Args:
-        seconds: measured time of each in the first look.
-    """
-    from tilework.runtime.samples import paired_ratio
-
-    if compiled.untuned is None:
-        return None
-    net = compiled.found.network
-    samples = time_at_points(compiled.engines(), net, seconds)
-    suspects = [name for name in ("old", "untuned") if _looks_slower(samples, name)]
-    if not _times_count(compiled.target):
-        suspects = []
-    note = ""
-    if suspects:
-        longest = max(found.median for found in samples.values())
-        longer = max(2 * seconds, _ROUNDS * longest)  # enough rounds of a slow network, too
-        looks: list[dict[str, Samples]] = []
-        while suspects and len(looks) < LOOKS:
-            compiled.reopen()
-            looks.append(time_at_points(compiled.engines(), net, longer))
-            suspects = [name for name in suspects if _looks_slower(looks[-1], name)]
-        samples = joined(looks)
-        suspects = [name for name in suspects if slower(samples["tuned"], samples[name])]
-    if "old" in suspects and compiled.old is not None:
-        found = compiled.found
-        was = check_output(compiled.old, found.network, found.precision)
-        if not was.passed:
-            suspects.remove("old")
-            note = f"{compiled.output} is replaced, although it was faster: its output is wrong"
-    tuned, untuned, old = samples["tuned"], samples["untuned"], samples.get("old")
-    if (
-        "old" in suspects
-        and "untuned" in suspects
-        and not _looks_slower(samples, "old", "untuned")
-    ):
-        suspects.remove("old")  # what takes its place is the untuned network
-    return Standing(
-        untuned=timing_of(untuned),
-        tuned=timing_of(tuned),
-        over_untuned=paired_ratio(tuned, untuned),
-        old=None if old is None else timing_of(old),
-        over_old=None if old is None else paired_ratio(tuned, old),
-        slower_than=suspects[0] if suspects else "",
-        note=note,
-    )
-
-
-def _looks_slower(samples: Mapping[str, Samples], than: str, what: str = "tuned") -> bool:
-    return than in samples and looks_slower(samples[what], samples[than])
-
-
-def _times_count(target: Target) -> bool:
-    """Whether the times of a target's programs are its device's."""
-    from tilework.target.identity import identity_of
-
-    return identity_of(target).timed and not caveat(str(target))
 
 
 def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | None) -> str:
@@ -321,24 +238,21 @@ def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | Non
     """
     if check is not None and check.passed and standing is not None and standing.untuned_kept:
         compiled.take_untuned()
-        found = compiled.found
-        check = check_output(compiled.tuned, found.network, found.precision)
+        extracted = compiled.extracted
+        check = check_output(compiled.tuned, extracted.network, extracted.precision)
     reason = _objection(check, standing)
     if reason:
         kept = ""
         if compiled.output:
             there = Path(compiled.output).exists()
             kept = f"; {compiled.output} {'stays as it was' if there else 'is not written'}"
-        raise RunFailed(f"{compiled.found.network.name}: {reason}{kept}")
+        raise RunFailed(f"{compiled.extracted.network.name}: {reason}{kept}")
     return compiled.keep()
 
 
 def _objection(check: CheckResult | None, standing: Standing | None) -> str:
-    if check is not None and not check.passed:
-        return (
-            f"the output is wrong: maximum relative error {check.max_rel_error:.1e} against "
-            f"{check.reference}, where {check.tolerance:.0e} is allowed"
-        )
+    if check is not None and check.fault:
+        return check.fault
     if standing is None or standing.slower_than != "old" or standing.old is None:
         return ""
     times = "" if standing.over_old is None else f"{standing.over_old:.2f} times as long as "

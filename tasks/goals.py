@@ -7,20 +7,39 @@ to the same goal.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import json
+from typing import TYPE_CHECKING, Any
+
+from storage.names import text_name
+
+if TYPE_CHECKING:
+    from storage import RecordStore
+
+KIND = "goals"
+"""Of the documents, see `storage.documents`."""
 
 
-class GoalLog(Protocol):
-    """A store that keeps a document of each run."""
+def kept(store: RecordStore, run_id: str) -> dict[str, Any] | None:
+    """Where a run's present or last extension began, and whether it is done; None: it has none.
 
-    def goal(self, run_id: str) -> dict[str, Any] | None:
-        """What `keep_goal` kept last, or None."""
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    content = store.documents(KIND).read(text_name(run_id))
+    return None if content is None else dict(json.loads(content))
 
-    def keep_goal(self, run_id: str, goal: dict[str, Any]) -> None:
-        """Keep it in place of what there was."""
+
+def keep(store: RecordStore, run_id: str, trials: int, seconds: float, done: bool) -> None:
+    """Keep that, in place of what was kept before.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
+    goal = {"trials": trials, "seconds": seconds, "done": done}
+    store.documents(KIND).keep(text_name(run_id), json.dumps(goal))
 
 
-def began(store: GoalLog, run_id: str, trials: int, seconds: float) -> tuple[int, float]:
+def began(store: RecordStore, run_id: str, trials: int, seconds: float) -> tuple[int, float]:
     """What the run had spent when its present extension began: (trials, seconds).
 
     An extension that is not `done` goes on; else a new one begins here.
@@ -28,15 +47,15 @@ def began(store: GoalLog, run_id: str, trials: int, seconds: float) -> tuple[int
     Args:
         trials, seconds: spent by now.
     """
-    kept = store.goal(run_id)
-    if kept is not None and not kept["done"]:
-        return int(kept["trials"]), float(kept["seconds"])
-    store.keep_goal(run_id, {"trials": trials, "seconds": seconds, "done": False})
+    goal = kept(store, run_id)
+    if goal is not None and not goal["done"]:
+        return int(goal["trials"]), float(goal["seconds"])
+    keep(store, run_id, trials, seconds, False)
     return trials, seconds
 
 
-def done(store: GoalLog, run_id: str) -> None:
+def done(store: RecordStore, run_id: str) -> None:
     """The extension of the run, if there is one, has come to its end: the next one is another."""
-    kept = store.goal(run_id)
-    if kept is not None and not kept["done"]:
-        store.keep_goal(run_id, {**kept, "done": True})
+    goal = kept(store, run_id)
+    if goal is not None and not goal["done"]:
+        keep(store, run_id, goal["trials"], goal["seconds"], True)

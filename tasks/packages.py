@@ -66,11 +66,11 @@ def package_of(
         key = (record.target, record.workload_key)
         return not networks or record.network in labels or key in needed
 
-    found = package_of_store(place, wanted, networks=sorted(labels), with_model=with_model)
+    package = package_of_store(place, wanted, networks=sorted(labels), with_model=with_model)
     dags = {key: task.compute_dag for (_, key), task in needed.items()}
-    there = set(found.distinct("workload_key")) & dags.keys() - found.workloads.keys()
+    there = set(package.distinct("workload_key")) & dags.keys() - package.workloads.keys()
     documents = {key: dag_to_json(dags[key]) for key in there}
-    return replace(found, workloads={**found.workloads, **documents})
+    return replace(package, workloads={**package.workloads, **documents})
 
 
 def tasks_of(network: str, target: str) -> Sequence[SearchTask]:
@@ -102,26 +102,26 @@ def _tasks(net: Network | Parts, target: str) -> Sequence[SearchTask]:
         where = tw.Target(target)
     except TargetError:
         return ()
-    found: list[SearchTask] = []
+    tasks: list[SearchTask] = []
     for precision in PRECISIONS:
         try:
             where.require_precision(precision)
         except TargetError:
             continue
-        found += tw.extract_tasks(net, where, precision=precision)[0]
-    return tuple(found)
+        tasks += tw.extract_tasks(net, where, precision=precision)[0]
+    return tuple(tasks)
 
 
 def origins(records: Knowledge, reports: Iterable[TaskReport], target: str) -> Counter[str]:
     """How many tasks were compiled with a schedule as it stands in a package, by package."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for report in reports:
         schedule = (report.sketch_id, report.decisions)
         known = records.of(report.workload_key, target)
         same = [record for record in known if (record.sketch_id, record.decisions) == schedule]
         if same and not any(not records.origin(record) for record in same):
-            found[records.origin(same[-1])] += 1
-    return found
+            counts[records.origin(same[-1])] += 1
+    return counts
 
 
 def _texts(place: Location, targets: Sequence[str]) -> list[str]:

@@ -34,16 +34,8 @@ class Peer:
     """
 
     name: str
-    call: Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
-    bound: Callable[[Mapping[str, np.ndarray]], Callable[[], object]]
-
-    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """See `Engine.run`."""
-        return self.call(inputs)
-
-    def bind(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], object]:
-        """See `Engine.bind`."""
-        return self.bound(inputs)
+    run: Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
+    bind: Callable[[Mapping[str, np.ndarray]], Callable[[], object]]
 
 
 def require_peers(engines: Sequence[str]) -> None:
@@ -93,8 +85,8 @@ def _onnxruntime(path: str, threads: int, precision: str) -> Peer:
         for out in session.get_outputs():
             binding.bind_output(out.name)
         session.run_with_iobinding(binding)
-        made = binding.get_outputs()
-        for out, value in zip(session.get_outputs(), made, strict=True):
+        outputs = binding.get_outputs()
+        for out, value in zip(session.get_outputs(), outputs, strict=True):
             binding.bind_ortvalue_output(out.name, value)  # the same memory at every call
         return lambda: session.run_with_iobinding(binding)
 

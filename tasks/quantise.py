@@ -1,63 +1,31 @@
 """Make a network of 8 bits from one of float32, and measure what it lost.
 
-ONNX Runtime's quantiser does the work. What its numbers mean, and that ours are the same, is said
-in docs/quantised.md.
+ONNX Runtime's quantiser does the work (`tasks.quantiser`). What its numbers mean, and that ours
+are the same, is said in docs/quantised.md.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tasks.engines import points_of, random_inputs
 from tasks.network import is_onnx, load_network, write_onnx
+from tasks.quantiser import QuantiseRequest, model_bytes, refusals, write_quantised
 from tasks.report import Loss
 from tasks.samples import Sample, ends_of, read_samples
 from tilework.errors import NetworkError
 from tilework.runtime.other import engine
-
-Scheme = Literal["static", "dynamic"]
-Method = Literal["minmax", "entropy", "percentile"]
+from tilework.whole import folder_beside
 
 RANDOM_SAMPLES = 8
-_OLDEST_OPSET = 13  # the first with a scale for each channel
 _MOST_SHAPES = 4
-_LARGE = 1_900_000_000  # bytes: what one file of ONNX may hold, less a tenth of a GB
-
-
-@dataclass(frozen=True)
-class QuantiseRequest:
-    """What is quantised, and how.
-
-    Attributes:
-        network: a built-in network's name, or an ONNX file.
-        output: the ONNX file to write.
-        calibrate: an .npz file of samples; empty for random ones.
-        scheme: ``static``: the ranges of data are those seen on the samples. ``dynamic``: they
-            are computed in each run, and only matrix products with constant weights change.
-        method: how ranges follow from what was seen.
-        keep: names of nodes that stay in float32.
-        batch, layout: of a built-in network.
-        shapes: of random samples, see `tasks.network.parse_shapes`; the file keeps its symbols.
-    """
-
-    network: str
-    output: str
-    calibrate: str = ""
-    scheme: Scheme = "static"
-    method: Method = "minmax"
-    keep: tuple[str, ...] = ()
-    batch: int = 1
-    layout: str = "NHWC"
-    shapes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,35 +65,31 @@ def quantise(request: QuantiseRequest) -> Quantised:
         raise NetworkError(f"{request.output}: a quantised network is written as an .onnx file")
     if not place.parent.is_dir():
         raise NetworkError(f"{request.output}: there is no folder '{place.parent}'")
-    with _beside(place) as folder:
+    with ExitStack() as stack:
+        with _writing(place):
+            folder = stack.enter_context(folder_beside(place))
         source = _source(request, folder)
         peer = _quiet_session(runtime, source)
         samples = _samples(request, peer)
-        made = folder / "made" / place.name
-        made.parent.mkdir()
-        _quantised(request, source, made, samples, folder)
+        narrow_file = folder / "made" / place.name
+        narrow_file.parent.mkdir()
+        write_quantised(request, source, narrow_file, samples, folder)
         compared = _compared(samples)
-        loss = _loss(peer, made, compared, request.shapes)
-        sizes = (_bytes(source), _bytes(made))
-        narrow, products = _products(made)
-        _moved(made.parent, place)
+        loss = _loss(peer, narrow_file, compared, request.shapes)
+        sizes = (model_bytes(source), model_bytes(narrow_file))
+        narrow, products = _products(narrow_file)
+        _moved(narrow_file.parent, place)
     random = not request.calibrate
     return Quantised(str(place), len(samples), random, *sizes, narrow, products, loss)
 
 
 @contextmanager
-def _beside(place: Path) -> Iterator[Path]:
-    """A folder on the disk of the file to write, which goes away.
-
-    Raises:
-        NetworkError: nothing can be written there.
-    """
+def _writing(place: Path) -> Iterator[None]:
+    """What cannot be written is told of the file that was to be."""
     try:
-        folder = tempfile.TemporaryDirectory(dir=place.parent, prefix=".quantise-")
+        yield
     except OSError as e:
         raise NetworkError(f"cannot write '{place}': {e.strerror or e}") from e
-    with folder as path:
-        yield Path(path)
 
 
 def _source(request: QuantiseRequest, folder: Path) -> Path:
@@ -157,127 +121,8 @@ def _samples(request: QuantiseRequest, peer: Any) -> list[Sample]:
 def _quiet_session(runtime: Any, path: Path) -> Any:
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    with _refusals(f"{path}: ONNX Runtime does not open it"):
+    with refusals(f"{path}: ONNX Runtime does not open it"):
         return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-# --- the quantiser -------------------------------------------------------------------------------
-
-
-def _quantised(
-    request: QuantiseRequest, source: Path, made: Path, samples: Sequence[Sample], folder: Path
-) -> None:
-    """Let ONNX Runtime's quantiser write the file ``made``."""
-    from onnxruntime import quantization
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    prepared = folder / "prepared.onnx"
-    large = _bytes(source) > _LARGE
-    with _refusals(f"{request.network}: ONNX Runtime's quantiser refuses it"), _silent():
-        _check_kept(request, source)
-        quant_pre_process(
-            _recent(source, folder),
-            prepared,
-            skip_symbolic_shape=True,
-            skip_optimization=large,
-            save_as_external_data=large,
-        )
-        kept = list(request.keep)
-        if request.scheme == "dynamic":
-            quantization.quantize_dynamic(
-                prepared,
-                made,
-                op_types_to_quantize=["MatMul", "Gemm"],
-                per_channel=True,
-                weight_type=quantization.QuantType.QInt8,
-                nodes_to_exclude=kept,
-                use_external_data_format=large,
-            )
-            return
-        methods = {
-            "minmax": quantization.CalibrationMethod.MinMax,
-            "entropy": quantization.CalibrationMethod.Entropy,
-            "percentile": quantization.CalibrationMethod.Percentile,
-        }
-        quantization.quantize_static(
-            prepared,
-            made,
-            _reader(samples),
-            quant_format=quantization.QuantFormat.QDQ,
-            per_channel=True,
-            activation_type=quantization.QuantType.QUInt8,
-            weight_type=quantization.QuantType.QInt8,
-            nodes_to_exclude=kept,
-            use_external_data_format=large,
-            calibrate_method=methods[request.method],
-        )
-
-
-def _reader(samples: Sequence[Sample]) -> Any:
-    """Samples as the quantiser takes them."""
-    from onnxruntime.quantization import CalibrationDataReader
-
-    class Reader(CalibrationDataReader):
-        def __init__(self) -> None:
-            self._left = iter(samples)
-
-        def get_next(self) -> Sample | None:
-            return next(self._left, None)
-
-    return Reader()
-
-
-def _recent(source: Path, folder: Path) -> Path:
-    """The model in a version of ONNX's operators that has a scale for each channel."""
-    import onnx
-    from onnx import version_converter
-
-    model = onnx.load(source, load_external_data=False)
-    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
-    if version >= _OLDEST_OPSET:
-        return source
-    path = folder / "recent.onnx"
-    onnx.save(version_converter.convert_version(onnx.load(source), _OLDEST_OPSET), path)
-    return path
-
-
-def _check_kept(request: QuantiseRequest, source: Path) -> None:
-    import onnx
-
-    names = {node.name for node in onnx.load(source, load_external_data=False).graph.node}
-    unknown = [name for name in request.keep if name not in names]
-    if unknown:
-        raise NetworkError(
-            f"--keep {unknown[0]}: {request.network} has no node of this name; "
-            "netron or onnx.load show them"
-        )
-
-
-@contextmanager
-def _refusals(what: str) -> Iterator[None]:
-    """Whatever another package raises, as one line."""
-    try:
-        yield
-    except NetworkError:
-        raise
-    except Exception as error:
-        said = " ".join(str(error).split())[:300]
-        raise NetworkError(f"{what}: {said or type(error).__name__}") from error
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without the quantiser's advice on the log."""
-    log = logging.getLogger()
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
-
-
-# --- what it lost, and what it won ---------------------------------------------------------------
 
 
 def _compared(samples: Sequence[Sample]) -> list[Sample]:
@@ -288,16 +133,16 @@ def _compared(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for each in list(shapes.values())[:_MOST_SHAPES] for sample in each]
 
 
-def _loss(peer: Any, made: Path, samples: Sequence[Sample], shapes: Sequence[str]) -> Loss:
+def _loss(peer: Any, narrow_file: Path, samples: Sequence[Sample], shapes: Sequence[str]) -> Loss:
     """Both networks on the samples: in float32 by ONNX Runtime, in 8 bits by us."""
     from tilework.session import Session
 
     ranges = dict(text.split("=", 1) for text in shapes if ".." in text)
-    ours = Session(made, cache=False, shapes=ranges or None)
-    with _refusals("ONNX Runtime does not run a sample in float32"):
+    ours = Session(narrow_file, cache=False, shapes=ranges or None)
+    with refusals("ONNX Runtime does not run a sample in float32"):
         expected = [peer.run(None, sample) for sample in samples]
-    found = [ours.run(None, sample) for sample in samples]
-    return loss_of(list(zip(found, expected, strict=True)))
+    actual = [ours.run(None, sample) for sample in samples]
+    return loss_of(list(zip(actual, expected, strict=True)))
 
 
 def loss_of(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> Loss:
@@ -331,27 +176,8 @@ def _products(path: Path) -> tuple[int, int]:
     return integer + sum(wide.issuperset(n.input[:2]) for n in others), integer + len(others)
 
 
-def _bytes(path: Path) -> int:
-    """Of a model, with the files beside it that it names."""
-    import onnx
-    from onnx.external_data_helper import uses_external_data
-
-    model = onnx.load(path, load_external_data=False)
-    beside = {
-        entry.value
-        for tensor in model.graph.initializer
-        if uses_external_data(tensor)
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
-    files = [path, *(path.parent / name for name in beside)]
-    return sum(file.stat().st_size for file in files if file.is_file())
-
-
 def _moved(folder: Path, place: Path) -> None:
     """Put what was made in its place, the model last: it names the files beside it."""
-    try:
+    with _writing(place):
         for file in sorted(folder.iterdir(), key=lambda f: f.name == place.name):
             os.replace(file, place.parent / file.name)
-    except OSError as e:
-        raise NetworkError(f"cannot write '{place}': {e.strerror or e}") from e

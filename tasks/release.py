@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from tasks.outcome import State
 from tasks.patience import Tell, patiently
 from tilework.errors import ModuleError
+from tilework.whole import write_whole
 
 if TYPE_CHECKING:
     from tasks.report import Finished
@@ -29,11 +30,6 @@ MANIFEST = "release.json"
 """Name of the manifest in a release's folder."""
 FORMAT = 1
 """Version of the manifest; a newer one is refused."""
-
-_STALE_S = 86400.0
-"""Temporary files this old belong to no run that is still alive."""
-
-State = Literal["made", "unchanged", "held", "refused", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -121,13 +117,13 @@ def sources_of(
 def _deciding(
     key: str, target: Target, history: History, device: DeviceIdentity | None
 ) -> tuple[Source, ...]:
-    found = []
+    records = []
     for place, one in enumerate((target, *target.relatives())):
         own = None if device is None else history.best(key, str(one), device)
         if own is not None and place == 0:
             return (_source(own),)
-        found += [own] if own is not None else history.hints(key, str(one), device)
-    return tuple(map(_source, found))
+        records += [own] if own is not None else history.hints(key, str(one), device)
+    return tuple(map(_source, records))
 
 
 def _source(record: Record) -> Source:
@@ -236,10 +232,10 @@ class Manifest:
 
     def entry(self, file: str) -> Entry | None:
         """What is known of a file; None if nothing is, or if the file was changed since."""
-        found = self._entries.get(file)
-        if found is None or found.sha256 != sha256_of(self.folder / file):
+        entry = self._entries.get(file)
+        if entry is None or entry.sha256 != sha256_of(self.folder / file):
             return None
-        return found
+        return entry
 
     def keep(self, file: str, entry: Entry, tell: Tell) -> None:
         """Put in an entry; what others have put in meanwhile stays. The file is written whole.
@@ -254,25 +250,10 @@ class Manifest:
         document = _Document(FORMAT, dict(sorted(self._entries.items())))
         text = _DOCUMENT.dump_json(document, indent=1)
         try:
-            patiently(lambda: self._write(text), tell)
+            patiently(lambda: write_whole(self.folder / MANIFEST, text), tell)
         except OSError as error:
             place = self.folder / MANIFEST
             raise ModuleError(f"cannot write {place}: {error.strerror or error}") from error
-
-    def _write(self, text: bytes) -> None:
-        path = self.folder / MANIFEST
-        part = path.with_name(f".{MANIFEST}.{os.getpid()}.part")
-        try:
-            with open(part, "wb") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
-        for left in self.folder.glob(f".{MANIFEST}.*.part"):  # of runs that were killed
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                left.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Entry]:
         path = self.folder / MANIFEST
@@ -307,65 +288,3 @@ def sha256_of(path: Path) -> str:
         return ""
     except OSError as error:
         raise ModuleError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one network of a zoo or a release.
-
-    Attributes:
-        network, target, precision: which one.
-        use: how often it runs, relative to the others.
-        state: ``made`` (compiled, checked, kept), ``unchanged`` (the module that is there is
-            what would be made), ``held`` (what would be made was refused before as too slow; the
-            old one stays), ``refused`` (it is wrong, or too slow), ``failed`` (it could not be
-            compiled, or not tuned), ``skipped`` (nothing can be compiled for its target).
-        reason: why, in one line; of what was made: what had changed.
-        module: the file that is there; empty if there is none.
-        finished: check and times; None if it was not compiled now.
-        latency_ms, untuned_ms: of the module that is there; None if it was never timed.
-    """
-
-    network: str
-    target: str
-    precision: str
-    use: float = 1.0
-    state: State = "skipped"
-    reason: str = ""
-    module: str = ""
-    finished: Finished | None = None
-    latency_ms: float | None = None
-    untuned_ms: float | None = None
-
-    @property
-    def bad(self) -> bool:
-        """Whether somebody has to look at it: the run as a whole has failed then."""
-        return self.state in ("refused", "failed")
-
-
-def failure(outcomes: Sequence[Outcome]) -> str:
-    """What went wrong in a run over many networks, in one line; empty if nothing did."""
-    bad = [f"{one.network} for {one.target}: {one.reason}" for one in outcomes if one.bad]
-    if not bad:
-        return ""
-    others = "the others are done" if len(bad) < len(outcomes) else "no other is there"
-    return f"{len(bad)} of {len(outcomes)} networks failed, {others}: {'; '.join(bad)}"
-
-
-def mix_ms(outcomes: Sequence[Outcome]) -> tuple[float, float] | None:
-    """Mean latency of one call, untuned and as it is now, by use, in ms; None if none was timed.
-
-    Networks without both times are left out.
-    """
-    timed = [
-        (one.use, one.untuned_ms, one.latency_ms)
-        for one in outcomes
-        if one.untuned_ms is not None and one.latency_ms is not None
-    ]
-    total = sum(use for use, _, _ in timed)
-    if not timed:
-        return None
-    return (
-        sum(use * untuned for use, untuned, _ in timed) / total,
-        sum(use * latency for use, _, latency in timed) / total,
-    )

@@ -124,6 +124,16 @@ class CheckResult:
         """Whether the error is within the tolerance (NaN is not)."""
         return self.max_rel_error <= self.tolerance
 
+    @property
+    def fault(self) -> str:
+        """What is wrong, in words; empty if it passed."""
+        if self.passed:
+            return ""
+        return (
+            f"the output is wrong: maximum relative error {self.max_rel_error:.1e} against "
+            f"{self.reference}, where {self.tolerance:.0e} is allowed"
+        )
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -164,10 +174,10 @@ class Standing:
             return [
                 f"the untuned network: what was found takes {self.over_untuned:.2f} times as long"
             ]
-        found = [_beside("untuned", self.over_untuned, self.tuned, self.untuned)]
+        parts = [_beside("untuned", self.over_untuned, self.tuned, self.untuned)]
         if self.old is not None and self.over_old is not None:
-            found.append(_beside("the module before", self.over_old, self.tuned, self.old))
-        return found
+            parts.append(_beside("the module before", self.over_old, self.tuned, self.old))
+        return parts
 
 
 def _beside(what: str, over: float, new: Timing, old: Timing) -> str:

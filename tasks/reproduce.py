@@ -84,14 +84,14 @@ def find_record(store: RecordStore, record_id: str) -> Record:
     Raises:
         StoreError: there is none, or more than one.
     """
-    found = {record.record_id: record for record in store.find(record_id)}
-    if record_id in found:
-        return found[record_id]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
+    records = {record.record_id: record for record in store.find(record_id)}
+    if record_id in records:
+        return records[record_id]
+    if len(records) == 1:
+        return next(iter(records.values()))
+    if records:
         raise StoreError(
-            f"{len(found)} records of {store.path!r} begin with {record_id!r}: give more of it"
+            f"{len(records)} records of {store.path!r} begin with {record_id!r}: give more of it"
         )
     raise StoreError(
         f"there is no record {record_id!r} in {store.path!r}: `tilework explain NET:ID` and "

@@ -8,11 +8,12 @@ full for a moment, or a store that is away, costs neither the run nor what it ha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tasks import goals, starts
 from tasks.patience import Result, SearchClock, Tell, patiently
+from tasks.plan import SearchPlan
 from tasks.report import Progress
 from tilework.target.identity import identity_of
 
@@ -20,42 +21,11 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tilework.measure import Measurer
     from tilework.record import Record
-    from tilework.search import TuningOptions, TuningSession
+    from tilework.search import TuningSession
     from tilework.search.report import Round
-    from tilework.task import SearchTask
 
 
-@dataclass(frozen=True, eq=False)
-class SearchPlan:
-    """What is searched, and how long.
-
-    Attributes:
-        tasks: all of one target.
-        weights: what each counts, for instance its calls in a network.
-        options: budgets, and the effort of a proposal.
-        run_id: the same id finds its finished rounds again.
-        seed: of every random choice.
-        label: the network's name in the records; or one for each task.
-        extend: spend the budget on top of what the run has spent before; see `tasks.goals`.
-        reproduce: command line that measures a record again, for messages.
-        model: what the search begins with: "champion", "none", or a model's name; see
-            `tasks.starts`.
-        packages: whether what installed and shipped packages hold is tried, too.
-    """
-
-    tasks: Sequence[SearchTask]
-    weights: Sequence[float]
-    options: TuningOptions
-    run_id: str
-    seed: int = 0
-    label: str | Sequence[str] = ""
-    extend: bool = False
-    reproduce: str = ""
-    model: str = starts.CHAMPION
-    packages: bool = True
-
-
-class TuningRun:
+class LiveRun:
     """Tasks being tuned: their plan, the store, the search session and the measurer.
 
     Attributes:
@@ -155,17 +125,17 @@ class TuningRun:
         )
 
 
-def prepare(plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell) -> TuningRun:
+def prepare(plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell) -> LiveRun:
     """Open a run: read what is known of its tasks, and let the cost model learn from it."""
-    return patiently(lambda: TuningRun(plan, store, measurer, tell), tell)
+    return patiently(lambda: LiveRun(plan, store, measurer, tell), tell)
 
 
-def conclude(run: TuningRun) -> None:
+def conclude(run: LiveRun) -> None:
     """The run has come to its end: extending it from now on spends another budget."""
     run.patiently(lambda: goals.done(run.store, run.plan.run_id))
 
 
-def run_round(run: TuningRun, index: int) -> Round | None:
+def run_round(run: LiveRun, index: int) -> Round | None:
     """One round of a task: propose, measure, store, learn; None if it has no candidate left.
 
     The round counts as done once its records are in the store, as one file.
@@ -180,7 +150,7 @@ def run_round(run: TuningRun, index: int) -> Round | None:
     return finished
 
 
-def run_final(run: TuningRun, index: int) -> Round | None:
+def run_final(run: LiveRun, index: int) -> Round | None:
     """Time a task's fastest candidates in turns, and store the verdict; None if there is none."""
     measured = run.patiently(lambda: run.session.measure_final(index, run.measurer))
     return run.patiently(lambda: run.session.commit_final(index, measured))

@@ -17,10 +17,10 @@ from prefect.context import TaskRunContext
 from tasks.stages import PLAIN, Stages
 
 if TYPE_CHECKING:
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.search.report import Round
 
-Name = Callable[["TuningRun", "Round"], str]
+Name = Callable[["LiveRun", "Round"], str]
 """What a finished round is called."""
 
 
@@ -68,7 +68,7 @@ def _round_shell(function: Callable[..., Any], name: str, name_of: Name) -> Call
 
     shell = _task(stage, name)
 
-    def run_round(run: TuningRun, index: int) -> Any:
+    def run_round(run: LiveRun, index: int) -> Any:
         kind = "finals" if name == "final" else f"round {run.session.rounds + 1}"
         return shell(_Call(f"{kind}: {run.plan.tasks[index].desc}", (run, index)))
 

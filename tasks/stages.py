@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from tasks import extraction, finish, run, stores
+from tasks import extraction, finish, run, standing, stores
 
 if TYPE_CHECKING:
     from storage import RecordStore
@@ -13,89 +14,31 @@ if TYPE_CHECKING:
     from tasks.finish import Compiled
     from tasks.network import NetworkSpec
     from tasks.patience import Tell
+    from tasks.plan import SearchPlan
     from tasks.report import CheckResult, Standing
-    from tasks.run import SearchPlan, TuningRun
+    from tasks.run import LiveRun
     from tilework.measure import Measurer
     from tilework.record import History
     from tilework.search.report import Round
     from tilework.target import Target
 
 
-class Extract(Protocol):
-    """Load a network and list its tasks."""
-
-    def __call__(self, spec: NetworkSpec, target: Target) -> Extracted:
-        """See `tasks.extraction.extract`."""
-
-
-class Prepare(Protocol):
-    """Open a run, with what the store knows of it."""
-
-    def __call__(
-        self, plan: SearchPlan, store: RecordStore, measurer: Measurer, tell: Tell
-    ) -> TuningRun:
-        """See `tasks.run.prepare`."""
-
-
-class RunRound(Protocol):
-    """A round of a task, or its finals."""
-
-    def __call__(self, run: TuningRun, index: int) -> Round | None:
-        """See `tasks.run.run_round`, `tasks.run.run_final`."""
-
-
-class Distill(Protocol):
-    """Keep what the run found and learnt where it is found quickly."""
-
-    def __call__(self, run: TuningRun) -> None:
-        """See `tasks.stores.distill`."""
-
-
-class Compile(Protocol):
-    """Compile with the best records, to a temporary file."""
-
-    def __call__(
-        self, found: Extracted, target: Target, records: History, output: str, tell: Tell
-    ) -> Compiled:
-        """See `tasks.finish.compile_network`."""
-
-
-class Check(Protocol):
-    """Compare the module's output with a reference's."""
-
-    def __call__(self, compiled: Compiled) -> CheckResult | None:
-        """See `tasks.finish.check`."""
-
-
-class Compare(Protocol):
-    """Time the module beside what it would replace."""
-
-    def __call__(self, compiled: Compiled) -> Standing | None:
-        """See `tasks.finish.compare`."""
-
-
-class Keep(Protocol):
-    """Give the module its name, or refuse it."""
-
-    def __call__(
-        self, compiled: Compiled, check: CheckResult | None, standing: Standing | None
-    ) -> str:
-        """See `tasks.finish.keep`."""
-
-
 @dataclass(frozen=True)
 class Stages:
-    """What a pipeline calls, in this order: round and final once for each, the others once."""
+    """What a pipeline calls, in this order: round and final once for each, the others once.
 
-    extract: Extract
-    prepare: Prepare
-    round: RunRound
-    final: RunRound
-    distill: Distill
-    compile: Compile
-    check: Check
-    compare: Compare
-    keep: Keep
+    `PLAIN` says which function each is.
+    """
+
+    extract: Callable[[NetworkSpec, Target], Extracted]
+    prepare: Callable[[SearchPlan, RecordStore, Measurer, Tell], LiveRun]
+    round: Callable[[LiveRun, int], Round | None]
+    final: Callable[[LiveRun, int], Round | None]
+    distill: Callable[[LiveRun], None]
+    compile: Callable[[Extracted, Target, History, str, Tell], Compiled]
+    check: Callable[[Compiled], CheckResult | None]
+    compare: Callable[[Compiled], Standing | None]
+    keep: Callable[[Compiled, CheckResult | None, Standing | None], str]
 
 
 PLAIN = Stages(
@@ -106,6 +49,6 @@ PLAIN = Stages(
     distill=stores.distill,
     compile=finish.compile_network,
     check=finish.check,
-    compare=finish.compare,
+    compare=standing.compare,
     keep=finish.keep,
 )

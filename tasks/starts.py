@@ -9,50 +9,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from tasks import goals
+from tasks.plan import CHAMPION, NONE, SearchPlan
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from storage import RecordStore
     from tilework.model import XGBModel
     from tilework.target import Target
-    from tilework.task import SearchTask
 
 KIND = "starts"
 """Of the documents, see `storage.documents`."""
-CHAMPION, NONE = "champion", "none"
-"""What a user may ask for in place of a model's name."""
 
 
 class NoSuchStart(TileworkError):
     """The model that a user asked for cannot be begun with; the message says why."""
-
-
-class Plan(Protocol):
-    """What is asked of a run's plan; see `tasks.run.SearchPlan`."""
-
-    @property
-    def tasks(self) -> Sequence[SearchTask]:
-        """What is searched."""
-
-    @property
-    def run_id(self) -> str:
-        """Under which the model's name is kept."""
-
-    @property
-    def seed(self) -> int:
-        """Of the fits that go on from the model."""
-
-    @property
-    def extend(self) -> bool:
-        """Whether a finished run begins another extension."""
-
-    @property
-    def model(self) -> str:
-        """What was asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +45,7 @@ class Start:
     model: XGBModel | None = None
 
 
-def begin(store: RecordStore, plan: Plan, target: Target) -> Start:
+def begin(store: RecordStore, plan: SearchPlan, target: Target) -> Start:
     """Choose and open the model of a run, or the one that the run has begun with before.
 
     Raises:
@@ -82,15 +55,15 @@ def begin(store: RecordStore, plan: Plan, target: Target) -> Start:
     name = _begun_with(store, plan)
     if name is None:
         name = _chosen(store, plan.model, target)
-        start = _opened(store, plan, name, target)
+        start = _opened(store, plan, name)
         store.documents(KIND).keep(plan.run_id, json.dumps({"model": start.name}))
         return start
-    return _opened(store, plan, name, target)
+    return _opened(store, plan, name)
 
 
-def _begun_with(store: RecordStore, plan: Plan) -> str | None:
+def _begun_with(store: RecordStore, plan: SearchPlan) -> str | None:
     """The model's name (empty: none) that the run goes on with; None: it begins."""
-    goal = store.goal(plan.run_id)
+    goal = goals.kept(store, plan.run_id)
     if plan.extend and (goal is None or goal["done"]):
         return None
     content = store.documents(KIND).read(plan.run_id)
@@ -114,7 +87,7 @@ def _chosen(store: RecordStore, asked: str, target: Target) -> str:
     return models.champion_name(target.kind) if store.champion(target.kind, str(target)) else ""
 
 
-def _opened(store: RecordStore, plan: Plan, name: str, target: Target) -> Start:
+def _opened(store: RecordStore, plan: SearchPlan, name: str) -> Start:
     if not name:
         return Start(text="no model, as asked for") if plan.model == NONE else Start()
     from storage.cards import ModelError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from storage import RecordStore
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.record import Record
     from tilework.search.protocol import Task
 
@@ -74,13 +74,13 @@ def other_targets(store: RecordStore, tasks: Sequence[Task]) -> dict[str, int]:
     workloads = {workload for _, workload in wanted}
     known = store.keys()
     others = [key for key in known if key[1] in workloads and key not in wanted]
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for table in store.scan(["target"], keys=others) if others else ():
-        found.update(table.column("target").to_pylist())
-    return dict(found)
+        counts.update(table.column("target").to_pylist())
+    return dict(counts)
 
 
-def distill(run: TuningRun) -> None:
+def distill(run: LiveRun) -> None:
     """Keep what the run found where it is found quickly: the best records of its tasks."""
     from storage.maintenance.distill import distill as distill_bests
 

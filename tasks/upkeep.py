@@ -89,20 +89,20 @@ def _look_after(place: Location, repair: bool, tell: Callable[[str], None]) -> U
 
     began = time.monotonic()
     done = []
-    first = found = patiently(lambda: check(place), tell)
+    first = checked = patiently(lambda: check(place), tell)
     for step in (*((_repair,) if repair and not first.sound else ()), _compact, _distill, _vacuum):
         for line in patiently(partial(_unclaimed, step, place), tell):
             done.append(line)
             tell(line)
     if not first.sound:
-        found = patiently(lambda: check(place), tell)
+        checked = patiently(lambda: check(place), tell)
     return Upkeep(
         place.text,
         tuple(done),
-        mended=_lines(first, but=found),
-        open=_lines(found),
+        mended=_lines(first, but=checked),
+        open=_lines(checked),
         files=len(look(place).names),
-        rows=found.rows,
+        rows=checked.rows,
         seconds=time.monotonic() - began,
     )
 
@@ -129,8 +129,8 @@ def _compact(place: Location) -> list[str]:
     done = compact(place)
     if not done.made:
         return []
-    made = f"{len(done.made)} file{_s(len(done.made))} of {done.rows} records"
-    return [f"compacted: {done.rounds} rounds became {made}"]
+    written = f"{len(done.made)} file{_s(len(done.made))} of {done.rows} records"
+    return [f"compacted: {done.rounds} rounds became {written}"]
 
 
 def _distill(place: Location) -> list[str]:

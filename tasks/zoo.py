@@ -24,9 +24,9 @@ from tilework.record import Purpose, writer_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tasks.goals import GoalLog
+    from storage import RecordStore
     from tasks.report import Progress
-    from tasks.run import TuningRun
+    from tasks.run import LiveRun
     from tilework.search import TuningOptions
     from tilework.search.report import Round, TaskRow
     from tilework.task import SearchTask
@@ -78,9 +78,9 @@ class Merged:
 def merge(shares: Sequence[Share]) -> list[Merged]:
     """The tasks of several networks by target, each task once."""
     total = math.fsum(share.use for share in shares)
-    found: dict[str, dict[str, _Task]] = {}
+    by_target: dict[str, dict[str, _Task]] = {}
     for share in shares:
-        tasks = found.setdefault(share.target, {})
+        tasks = by_target.setdefault(share.target, {})
         for task, calls in zip(share.tasks, share.calls, strict=True):
             known = tasks.setdefault(task.workload_key, _Task(task))
             known.add(share.label, calls * share.use / total)
@@ -92,7 +92,7 @@ def merge(shares: Sequence[Share]) -> list[Merged]:
             [one.label for one in tasks.values()],
             [share.fingerprint for share in shares if share.target == target],
         )
-        for target, tasks in found.items()
+        for target, tasks in by_target.items()
     ]
 
 
@@ -149,7 +149,7 @@ class Lane:
         run: the search; it spends from a budget that the lanes share.
     """
 
-    def __init__(self, run: TuningRun) -> None:
+    def __init__(self, run: LiveRun) -> None:
         self.run = run
         self._seconds_per_trial: float | None = None
 
@@ -201,7 +201,7 @@ class Zoo:
 
     def __init__(
         self,
-        runs: Sequence[TuningRun],
+        runs: Sequence[LiveRun],
         options: TuningOptions,
         failed: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -215,7 +215,7 @@ class Zoo:
         self.budget.trials = sum(run.session.budget.trials for run in runs)
         self.budget.restore_time(time for run in runs for time in _rounds_ended(run))
         for run in runs:
-            run.session.budget = self.budget
+            run.session.ledger.budget = self.budget
             run.clock = clock  # what one of them waits for costs none of them
 
     @property
@@ -224,7 +224,7 @@ class Zoo:
         ids = " ".join(sorted(lane.run.plan.run_id for lane in self.lanes))
         return hashlib.sha256(ids.encode()).hexdigest()[:16]
 
-    def extend(self, store: GoalLog) -> None:
+    def extend(self, store: RecordStore) -> None:
         """Spend the budget on top of what was spent when this extension was first begun."""
         began = goals.began(store, self.id, self.budget.trials, self.budget.elapsed_s)
         self.budget.goal = self.budget.goal.beyond(*began)
@@ -251,12 +251,12 @@ class Zoo:
 
         What takes most of the mix's latency comes first.
         """
-        found = []
+        finals = []
         for lane in self._live():
             index = lane.run.next_final()
             if index is not None:
-                found.append((lane, index))
-        return max(found, key=lambda one: one[0].at_stake_s(one[1]), default=None)
+                finals.append((lane, index))
+        return max(finals, key=lambda one: one[0].at_stake_s(one[1]), default=None)
 
     def _live(self) -> list[Lane]:
         return [lane for lane in self.lanes if str(lane.run.target) not in self.failed]
@@ -307,7 +307,7 @@ class Zoo:
         )
 
 
-def _rounds_ended(run: TuningRun) -> list[datetime]:
+def _rounds_ended(run: LiveRun) -> list[datetime]:
     """When each round of a run that the store holds was committed."""
     ended: dict[tuple[int, str], datetime] = {}
     for task in run.session.measured:

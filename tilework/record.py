@@ -161,6 +161,11 @@ def record_id(run_id: str, round: int, writer: str, position: int) -> str:
     return "-".join(filter(None, (run_id, f"{round:06d}", writer, f"{position:04d}")))
 
 
+def by_age(record: Record) -> tuple[datetime, str, int, str]:
+    """A key by which records are sorted, oldest first."""
+    return record.created_at, record.run_id, record.round, record.record_id
+
+
 def writer_of(record: Record) -> str:
     """Who wrote a record, by its id; empty for records from before writers had names."""
     return writer_in(record.record_id, record.run_id, record.round)
@@ -179,12 +184,15 @@ class History(Protocol):
     `target` is the canonical target text (`str(target)`); only equal text matches. With a
     `device`, only records that were measured on it count (`DeviceIdentity.owns`); without one all
     do, as for code that is made for another machine.
+
+    `best` and `hints` follow from `of`; who need not read all records for them does it otherwise.
     """
 
     def best(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> Record | None:
         """The usable record that counts as the best, see `best_of`, or None."""
+        return best_of(self.of(workload_key, target, device))
 
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
@@ -196,6 +204,7 @@ class History(Protocol):
 
         Their schedules are worth trying; their latencies say nothing here.
         """
+        return best_elsewhere(self.of(workload_key, target), device)
 
 
 @runtime_checkable
@@ -401,21 +410,11 @@ class MemoryHistory(Catalogue, WorkloadLog):
         return (run_id, round) in self._rounds
 
     @override
-    def best(
-        self, workload_key: str, target: str, device: DeviceIdentity | None = None
-    ) -> Record | None:
-        return best_of(self.of(workload_key, target, device))
-
-    @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
         records = self._by_key.get((workload_key, target), {}).values()
         return [record for record in records if device is None or device.owns(record)]
-
-    @override
-    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        return best_elsewhere(self.of(workload_key, target), device)
 
     @override
     def keep_workload(self, workload_key: str, document: str) -> None:

@@ -14,6 +14,7 @@ from tilework.record import (
     WorkloadLog,
     best_elsewhere,
     best_of,
+    by_age,
 )
 from tilework.target.identity import DeviceIdentity
 
@@ -106,4 +107,4 @@ def _each_once(records: Iterable[Record]) -> list[Record]:
 def _in_order(parts: Iterable[Iterable[Record]]) -> list[Record]:
     """Records of several histories, each once, oldest first."""
     once = _each_once(chain.from_iterable(parts))
-    return sorted(once, key=lambda r: (r.created_at, r.run_id, r.round, r.record_id))
+    return sorted(once, key=by_age)

@@ -26,6 +26,7 @@ from flows.cli import (
     upkeep,
     zoo,
 )
+from flows.cli.commands import Commands
 from flows.interrupts import insistent
 from tilework.errors import TileworkError
 from tilework.systems import require_system
@@ -45,14 +46,7 @@ class TileworkGroup(TyperGroup):
             raise typer.Exit(2) from None
 
 
-app = typer.Typer(
-    cls=TileworkGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
+app = Commands(cls=TileworkGroup, add_completion=False, pretty_exceptions_enable=False)
 
 
 def _show_version(value: bool) -> None:

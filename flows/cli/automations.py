@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.commands import Commands
 from flows.cli.output import console, table
 from flows.numbers import plural
 from tilework.errors import TileworkError
@@ -15,10 +16,8 @@ from tilework.errors import TileworkError
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="What the Prefect server does by itself: crashed runs, late runs, drift.",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 File = Annotated[
@@ -47,11 +46,11 @@ def apply(
     from flows import automations
     from flows.shell.coming import name_coming
 
-    found = automations.read_file(file or automations.FILE)
+    given = automations.read_file(file or automations.FILE)
     if pool:
-        found = found.model_copy(update={"pool": pool})
+        given = given.model_copy(update={"pool": pool})
     with _client() as client:
-        for one in automations.apply_automations(client, found, notify):
+        for one in automations.apply_automations(client, given, notify):
             typer.echo(f"{one.change:<10} {one.kind} {one.name}")
 
         def ask(method: Any, path: Any, body: Any) -> Any:
@@ -59,7 +58,7 @@ def apply(
 
         if named := name_coming(ask):
             typer.echo(f"{'named':<10} {named} run{plural(named)} that are to come")
-    alerts = sum(automations.is_alert(document) for document in found.automations)
+    alerts = sum(automations.is_alert(document) for document in given.automations)
     if alerts and not notify:
         typer.echo(
             f"nobody is told: {alerts} automations alert, and without --notify TYPE/NAME their "
@@ -77,14 +76,14 @@ def show(
 
     from flows import automations
 
-    found = automations.read_file(file or automations.FILE)
+    given = automations.read_file(file or automations.FILE)
     with _client() as client:
         rows = []
-        for wanted in automations.with_alerts(found):
+        for wanted in automations.with_alerts(given):
             known = client.read_automations_by_name(wanted.name)
             state = "not applied" if not known else "on" if known[0].enabled else "paused"
             rows.append((wanted.name, state, wanted.description))
-        done = automations.firings(client, found, timedelta(days=days))
+        done = automations.firings(client, given, timedelta(days=days))
     out = console()
     out.print(table(["Automation", "State", "What it is for"], rows))
     if not done:

@@ -87,15 +87,17 @@ def bench(
     net, loss = load(spec)
     records = used_by(store, packages=packages)
     stored = stored_precision(precision)
-    found = []
+    comparisons = []
     for where in targets:
         with held(where, f"bench {network}"):
-            found.append(compare_engines(net, where, records, engines, seconds, profile, stored))
+            comparisons.append(
+                compare_engines(net, where, records, engines, seconds, profile, stored)
+            )
     say_problems(records)
     if json:
-        print_json(found)
+        print_json(comparisons)
         return
-    for comparison in found:
+    for comparison in comparisons:
         _print(comparison)
     if loss is not None:
         console().print(str(loss))

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from flows.cli import options
+from flows.cli.commands import Commands
 from flows.cli.output import console, print_json, table
 from flows.numbers import size
 
 if TYPE_CHECKING:
     from tilework.kept import KeptFiles
 
-app = typer.Typer(help="Show or clear what is kept between compiles: networks and their kernels.")
+app = Commands(
+    help="Show or clear what is kept between compiles: networks and their kernels.",
+    no_args_is_help=False,
+)
 
 
 def kept_files() -> dict[str, KeptFiles]:

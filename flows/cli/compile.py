@@ -99,10 +99,10 @@ def compile_network(
     finish.check_place(place)
     clock = Clock()
     with watching() as spent:
-        found = extract(spec, where)
+        extracted = extract(spec, where)
         with stage("choose"):
             records = used_by(store, packages=packages)
-        compiled = finish.compile_network(found, where, records, place, warn, False, in_place)
+        compiled = finish.compile_network(extracted, where, records, place, warn, False, in_place)
         if profile:
             finish.run_once(compiled)
     total = clock.spent()
@@ -124,13 +124,13 @@ def compile_network(
             {
                 **document,
                 "packages": packages_used,
-                "left": found.left,
-                "loss": found.loss,
+                "left": extracted.left,
+                "loss": extracted.loss,
                 **stages,
             }
         )
     else:
-        _print_origins(report, where, packages_used, found.notes)
+        _print_origins(report, where, packages_used, extracted.notes)
         console().print(f"{_check_text(check, where)}\nModule: {path or 'not kept'}")
         if profile:
             print_stages(ordered(spent), total)
@@ -156,16 +156,16 @@ def _compile_library(
     targets = level_targets(request, where)
     records = used_by(store, packages=packages)
     try:
-        made = compile_levels(spec, targets, records, warn, in_place)
+        compiled = compile_levels(spec, targets, records, warn, in_place)
     except RunFailed as error:
         fail(str(error))
-    library = link(request, [module for _, module, _ in made])
+    library = link(request, [module for _, module, _ in compiled])
     say_problems(records)
-    checks = {str(t): check for t, (_, _, check) in zip(targets, made, strict=True)}
+    checks = {str(t): check for t, (_, _, check) in zip(targets, compiled, strict=True)}
     if json:
-        print_json({"library": library, "checks": checks, "tasks": list(made[0][1].report)})
+        print_json({"library": library, "checks": checks, "tasks": list(compiled[0][1].report)})
         return
-    print_task_reports(made[0][1].report, str(targets[0]))
+    print_task_reports(compiled[0][1].report, str(targets[0]))
     rows = [
         (
             level.name,

@@ -72,24 +72,24 @@ def explain(
     weights = parse_sparse(sparse, block)
     shapes = tuple(shape or ())
     spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
-    found = extract_network(spec, target_of(target, threads))
-    if int(number) >= len(found.tasks):
-        raise NetworkError(f"{network} has tasks 0 to {len(found.tasks) - 1}, not {number}")
-    chosen = found.tasks[int(number)]
-    records = open_store(store, must_exist=store != options.DEFAULT_STORE)
-    rows = records_of(records, chosen)
-    say_problems(records)
-    for other, count in other_targets(records, [chosen]).items():
-        typer.secho(
-            f"{records.path}: {count} rows not shown: they are of target {other}", err=True
-        )
-    for line in found.notes:
+    extracted = extract_network(spec, target_of(target, threads))
+    if int(number) >= len(extracted.tasks):
+        raise NetworkError(f"{network} has tasks 0 to {len(extracted.tasks) - 1}, not {number}")
+    chosen = extracted.tasks[int(number)]
+    opened = open_store(store, must_exist=store != options.DEFAULT_STORE)
+    records = records_of(opened, chosen)
+    say_problems(opened)
+    for other, count in other_targets(opened, [chosen]).items():
+        typer.secho(f"{opened.path}: {count} rows not shown: they are of target {other}", err=True)
+    for line in extracted.notes:
         typer.secho(f"{network}: {line}", err=True)
-    document = explained(chosen, rows, origin=found, measure=measure, steps=steps, tell=warn)
+    document = explained(
+        chosen, records, origin=extracted, measure=measure, steps=steps, tell=warn
+    )
     if json:
         print_json(document)
         return
-    _print(document, records.path)
+    _print(document, opened.path)
 
 
 def _print(document: Explanation, store: str) -> None:
@@ -207,31 +207,31 @@ def reproduce(
     from tasks.reproduce import reproduce as again
     from tasks.stores import open_store
 
-    found = again(open_store(store, must_exist=True), record, warn)
+    reproduced = again(open_store(store, must_exist=True), record, warn)
     if json:
-        print_json(found)
+        print_json(reproduced)
     else:
-        _print_reproduced(found)
-    if found.result.latency_s is None:
+        _print_reproduced(reproduced)
+    if reproduced.result.latency_s is None:
         raise typer.Exit(1)
 
 
-def _print_reproduced(found: Reproduced) -> None:
-    record, result = found.record, found.result
+def _print_reproduced(reproduced: Reproduced) -> None:
+    record, result = reproduced.record, reproduced.result
     out = console()
     typer.echo(f"{record.record_id}: {record.workload} for {record.target}")
     typer.echo(f"sketch {record.sketch_id}, decisions {list(record.decisions)}\n")
-    typer.echo(found.schedule)
+    typer.echo(reproduced.schedule)
     rows = [
         ("then", str(record.status), milliseconds(record.latency_s),
          gflops(record.flops, record.latency_s), record.error),
         ("now", str(result.status), milliseconds(result.latency_s),
          gflops(record.flops, result.latency_s), result.error),
     ]  # fmt: skip
-    if found.best_s is not None:
-        best = (milliseconds(found.best_s), gflops(record.flops, found.best_s))
+    if reproduced.best_s is not None:
+        best = (milliseconds(reproduced.best_s), gflops(record.flops, reproduced.best_s))
         rows.append(("best of the task", "", *best, ""))
     title = caveat(record.target) or None
     out.print(table(["", "Status", ".Latency (ms)", ".GFLOPS", "Error"], rows, title=title))
-    if found.traceback:
-        typer.echo(found.traceback)
+    if reproduced.traceback:
+        typer.echo(reproduced.traceback)

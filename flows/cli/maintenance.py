@@ -58,7 +58,7 @@ def distill(
 
     place = existing_store(store)
     if out is not None and is_package(out):
-        from flows.cli.packages import distill_package
+        from flows.cli.package_files import distill_package
 
         chosen = (network or [], target or [], device or [])
         distill_package(place, out, *chosen, with_model=model, json=json)
@@ -107,7 +107,7 @@ def merge(
 
     tilework records merge zen4.parquet zen5.parquet --store both.parquet
     """
-    from flows.cli.packages import add_packages, merge_packages
+    from flows.cli.package_files import add_packages, merge_packages
     from storage.packages.places import is_package
 
     if is_package(store):
@@ -168,21 +168,21 @@ def check(
     from storage.maintenance.check import check as check_store
 
     place = existing_store(store)
-    found = check_store(place)
+    checked = check_store(place)
     if json:
-        print_json({**vars(found), "sound": found.sound})
+        print_json({**vars(checked), "sound": checked.sound})
     else:
-        for finding in found.findings:
+        for finding in checked.findings:
             typer.echo(str(finding))
-        verdict = "sound" if found.sound else counted(len(found.findings), "fault")
+        verdict = "sound" if checked.sound else counted(len(checked.findings), "fault")
         typer.echo(
-            f"{place.text}: {verdict}; {counted(found.files, 'file')}, "
-            f"{counted(found.rows, 'record')}, {counted(found.documents, 'document')} "
-            f"read in {found.seconds:.1f} s"
+            f"{place.text}: {verdict}; {counted(checked.files, 'file')}, "
+            f"{counted(checked.rows, 'record')}, {counted(checked.documents, 'document')} "
+            f"read in {checked.seconds:.1f} s"
         )
-        if any(finding.fault in MENDED for finding in found.findings):
+        if any(finding.fault in MENDED for finding in checked.findings):
             typer.echo(f"Mend it: tilework records repair --store {place.text}")
-    if not found.sound:
+    if not checked.sound:
         raise typer.Exit(1)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import options
+from flows.cli.commands import Commands
 from flows.cli.output import console, print_json, table, warn
 from flows.model_tables import EXPLAINED, JUDGED, gain, history_rows, judged_rows, lineage, share
 from flows.numbers import when
@@ -16,11 +17,8 @@ if TYPE_CHECKING:
     from storage.cards import Move
     from storage.models import Models
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Look at the learned cost models of a store; say which one searches begin with.",
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Name = Annotated[
@@ -43,8 +41,10 @@ def list_models(
     cards = models.cards()
     if json:
         moves = {kind: models.moves.of(kind) for kind in champions}
-        found = [{"name": name, "champion": _now(champions, name), **vars(c)} for name, c in cards]
-        print_json({"models": found, "champions": champions, "history": moves})
+        documents = [
+            {"name": name, "champion": _now(champions, name), **vars(c)} for name, c in cards
+        ]
+        print_json({"models": documents, "champions": champions, "history": moves})
         return
     for problem in models.problems:
         warn(f"warning: {problem}")
@@ -86,15 +86,15 @@ def show(
     tilework model show                   the champion, if there is one kind of machine
     """
     models = _models(store)
-    found = models.find(name)
-    card = models.card(found)
+    full_name = models.find(name)
+    card = models.card(full_name)
     champions = {kind: models.champion_name(kind) for kind in models.kinds()}
-    state = _state(champions, found, card.promoted)
+    state = _state(champions, full_name, card.promoted)
     if json:
-        print_json({"name": found, "state": state, **vars(card)})
+        print_json({"name": full_name, "state": state, **vars(card)})
         return
     out = console()
-    out.print(table(["", ""], lineage(found, card, state)))
+    out.print(table(["", ""], lineage(full_name, card, state)))
     out.print(table(JUDGED, judged_rows(card.judged)))
     out.print(EXPLAINED, style="dim")
     taught = [(target_words(t.target), t.device, t.workloads, t.records) for t in card.taught]
@@ -124,8 +124,8 @@ def compare(
     rows = []
     for target in targets:
         cells = [target_words(target)]
-        for found in judged:
-            one = found.get(target)
+        for verdicts in judged:
+            one = verdicts.get(target)
             cells += ["-", "-"] if one is None else [share(one.top, "model"), gain(one.over_draft)]
         rows.append(cells)
     out = console()
@@ -151,9 +151,9 @@ def promote(name: Name, reason: Reason = "", store: options.Store = options.DEFA
     from storage.cards import BY_HAND
 
     models = _models(store)
-    found = models.find(name)
-    _check(models, found)
-    _tell(models.promote(found, by=_who(BY_HAND), reason=reason))
+    full_name = models.find(name)
+    _check(models, full_name)
+    _tell(models.promote(full_name, by=_who(BY_HAND), reason=reason))
 
 
 @app.command("rollback")

@@ -20,11 +20,11 @@ def networks(json: options.Json = False) -> None:
     from tilework.graph import extract_tasks, zoo
     from tilework.target import Target
 
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for name in zoo.names():
         net = zoo.outline(name)  # weights would take seconds and say nothing here
         tasks, weights = extract_tasks(net, Target("llvm"))
-        found.append(
+        documents.append(
             {
                 "name": name,
                 "inputs": {n: list(t.shape) for n, t in net.inputs.items()},
@@ -35,7 +35,7 @@ def networks(json: options.Json = False) -> None:
             }
         )
     if json:
-        print_json(found)
+        print_json(documents)
         return
     rows = [
         (
@@ -46,7 +46,7 @@ def networks(json: options.Json = False) -> None:
             n["tasks"],
             n["calls"],
         )
-        for n in found
+        for n in documents
     ]
     heads = ["Network", "Inputs at batch 1", ">Parameters", ".GFLOP", ">Tasks", ">Calls"]
     console().print(table(heads, rows))
@@ -90,7 +90,8 @@ def extract(
     weights = parse_sparse(sparse, block)
     shapes = tuple(shape or ())
     spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
-    found = extract_network(spec, target_of(target, threads))
+    extracted = extract_network(spec, target_of(target, threads))
+    tasks = list(zip(extracted.tasks, extracted.weights, strict=True))
     if json:
         print_json(
             [
@@ -99,47 +100,48 @@ def extract(
                     "weight": weight, "flops": task.flops, "real_flops": task.real_flops,
                     "dag": str(task.compute_dag),
                 }
-                for i, (task, weight) in enumerate(zip(found.tasks, found.weights, strict=True))
+                for i, (task, weight) in enumerate(tasks)
             ]
         )  # fmt: skip
         return
     if show:
-        for i, task in enumerate(found.tasks):
+        for i, (task, _) in enumerate(tasks):
             typer.echo(f"========== Task {i}  (workload key: {task.workload_key}) ==========")
             typer.echo(f"{task.compute_dag}\n")
         return
     rows = [
         (i, task.desc, weight, digits(task.flops / 1e6), output_shape(task))
-        for i, (task, weight) in enumerate(zip(found.tasks, found.weights, strict=True))
+        for i, (task, weight) in enumerate(tasks)
     ]
     out = console()
     out.print(table([">ID", "Description", ">Weight", ".MFLOP", "Output"], rows))
-    for line in found.notes:
+    for line in extracted.notes:
         out.print(line, markup=False)
-    total = sum(t.flops * w for t, w in zip(found.tasks, found.weights, strict=True))
-    real = sum(t.real_flops * w for t, w in zip(found.tasks, found.weights, strict=True))
-    made = f" counted as dense, {operations(real)} made" if real < total else ""
+    total = sum(task.flops * weight for task, weight in tasks)
+    real = sum(task.real_flops * weight for task, weight in tasks)
+    as_dense = f" counted as dense, {operations(real)} made" if real < total else ""
     out.print(
-        f"{len(found.tasks)} distinct tasks, {sum(found.weights)} calls, {operations(total)}{made}"
+        f"{len(tasks)} distinct tasks, {sum(extracted.weights)} calls, {operations(total)}"
+        f"{as_dense}"
     )
-    for line in _estimates(found):
+    for line in _estimates(extracted):
         out.print(line, highlight=False)
 
 
-def _estimates(found: Extracted) -> list[str]:
+def _estimates(extracted: Extracted) -> list[str]:
     """How long compiling and tuning will take; nothing for machines without figures."""
     from tasks.estimate import compile_time, tuning_time
     from tilework.graph.parts import networks_of
     from tilework.search import EFFORTS
 
-    parts = networks_of(found.network)
+    parts = networks_of(extracted.network)
     weights = sum(array.nbytes for part in parts for array in part.constants.values())
-    compiling = compile_time(found.tasks, weights)
-    if compiling is None or not found.tasks:
+    compiling = compile_time(extracted.tasks, weights)
+    if compiling is None or not extracted.tasks:
         return []
     efforts = []
     for name, effort in EFFORTS.items():
-        tuning = tuning_time(effort, len(found.tasks), compiling)
+        tuning = tuning_time(effort, len(extracted.tasks), compiling)
         efforts.append(
             f"{name} about {duration(tuning.span.likely)} ({number(tuning.trials_per_task, 0)} "
             "trials a task)"

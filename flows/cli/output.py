@@ -64,10 +64,10 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    grid = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in columns:
         right = name[:1] in (">", ".")
-        made.add_column(
+        grid.add_column(
             name.lstrip(">."), justify="right" if right else "left", no_wrap=right,
             overflow="fold",
         )  # fmt: skip
@@ -78,13 +78,13 @@ def table(
             for row, text in zip(cells, aligned, strict=True):
                 row[place] = text
     for row in cells:
-        made.add_row(
+        grid.add_row(
             *(
                 cell if isinstance(cell, Text) else Text("" if cell is None else str(cell))
                 for cell in row
             )
         )
-    return made
+    return grid
 
 
 def at_points(texts: Sequence[str]) -> list[str]:

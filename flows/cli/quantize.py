@@ -69,33 +69,35 @@ def quantize(
       tilework tune model.int8.onnx
     """
     from tasks.network import network_label
-    from tasks.quantise import QuantiseRequest, quantise
+    from tasks.quantise import quantise
+    from tasks.quantiser import QuantiseRequest
 
     place = output or f"{network_label(network)}.int8.onnx"
-    made = quantise(
+    quantised = quantise(
         QuantiseRequest(
             network, place, calibrate, scheme, method, tuple(keep or ()), batch, layout,
             tuple(shape or ()),
         )
     )  # fmt: skip
     if json:
-        print_json(made)
+        print_json(quantised)
         return
-    for line in _lines(made, calibrate, scheme):
+    for line in _lines(quantised, calibrate, scheme):
         console().print(line, markup=False)
 
 
-def _lines(made: Quantised, calibrate: str, scheme: str) -> list[str]:
+def _lines(quantised: Quantised, calibrate: str, scheme: str) -> list[str]:
     """What is printed: the file, what is in 8 bits, and the loss."""
-    kind = "random sample" if made.random else "sample"
-    of = "" if made.random else f" of {calibrate}"
-    seen = f"seen on {made.samples} {kind}{plural(made.samples)}{of}"
+    kind = "random sample" if quantised.random else "sample"
+    of = "" if quantised.random else f" of {calibrate}"
+    seen = f"seen on {quantised.samples} {kind}{plural(quantised.samples)}{of}"
     ranges = "computed in each run" if scheme == "dynamic" else seen
     lines = [
-        f"{made.narrow} of {made.products} convolutions and products in 8 bits; ranges {ranges}",
-        str(made.loss),
-        f"Network: {made.output}, {size(made.after)} (before: {size(made.before)})",
+        f"{quantised.narrow} of {quantised.products} convolutions and products in 8 bits; "
+        f"ranges {ranges}",
+        str(quantised.loss),
+        f"Network: {quantised.output}, {size(quantised.after)} (before: {size(quantised.before)})",
     ]
-    if made.random:
+    if quantised.random:
         lines.append("Random samples are unlike real data: --calibrate takes some of yours")
     return lines

@@ -67,16 +67,16 @@ def slower(
     opened = to_read(store)
     frame = columns_of(opened, question.COLUMNS, network, target)
     moment = _moment(since, frame)
-    found = question.slower(frame, moment, limit)
+    programs = question.slower(frame, moment, limit)
     if json:
-        print_json([_document(one, "best") for one in found])
+        print_json([_document(one, "best") for one in programs])
         return
     both = question.measured_on_both_sides(frame, moment)
     said = f"{both} workload{plural(both)} measured before {moment} and since"
-    if not found:
+    if not programs:
         typer.echo(f"{said}: none is more than {100 * limit:g} % slower")
         return
-    shown = found[:rows]
+    shown = programs[:rows]
     places = Places(shown)
     heads = ["Workload", *places.heads, ".Then (ms)", ".Now (ms)", ">Best", ">Again", ">Programs",
              ">Machine", "Cause"]  # fmt: skip
@@ -90,7 +90,9 @@ def slower(
         for one in shown
     ]  # fmt: skip
     console().print(table(heads, cells, title=places.title))
-    typer.echo(f"{said}: {len(found)} more than {100 * limit:g} % slower{_hidden(found, rows)}")
+    typer.echo(
+        f"{said}: {len(programs)} more than {100 * limit:g} % slower{_hidden(programs, rows)}"
+    )
     typer.echo("Then and Now: what counts as the best. Again: the same programs, measured twice.")
     print_caveats(one.target for one in shown)
 
@@ -116,24 +118,24 @@ def coverage(
     opened = to_read(store)
     frame = columns_of(opened, question.COLUMNS, None, target)
     known = _zoo(frame) if zoo else None
-    found = question.coverage(frame, present_rules, known)
-    found = [one for one in found if network in (None, one.network)]
+    targets = question.coverage(frame, present_rules, known)
+    targets = [one for one in targets if network in (None, one.network)]
     if json:
-        print_json([_document(one, "share") for one in found])
+        print_json([_document(one, "share") for one in targets])
         return
-    places = Places(found)
+    places = Places(targets)
     heads = ["Network", *places.heads, "Tasks", ">", ">Finals", ">Trials", ">Unused", ">Last"]
     cells = [
         (
             one.network, *places.cells(one), f"{one.measured} of {one.tasks}",
             percent(one.share), one.final, f"{one.trials:,}", f"{one.stale:,}", when(one.last),
         )
-        for one in found
+        for one in targets
     ]  # fmt: skip
     console().print(table(heads, cells, title=places.title))
-    if any(one.stale for one in found):
+    if any(one.stale for one in targets):
         typer.echo("Unused: records of other rules than today's; no compile takes them.")
-    print_caveats(one.target for one in found)
+    print_caveats(one.target for one in targets)
 
 
 def errors(
@@ -159,11 +161,11 @@ def errors(
     from tasks.analysis import errors as question
 
     opened = to_read(store)
-    found = question.errors(columns_of(opened, question.COLUMNS, network, target), by)
+    entries = question.errors(columns_of(opened, question.COLUMNS, network, target), by)
     if json:
-        print_json(found)
+        print_json(entries)
         return
-    if not found:
+    if not entries:
         typer.echo("no round holds two valid candidates with predictions")
         return
     heads = [by.capitalize(), ">Rounds", ">Candidates", ">Failed", ">Order", ">First choice"]
@@ -172,12 +174,12 @@ def errors(
             one.group, f"{one.rounds:,}", f"{one.candidates:,}", percent(one.failed),
             number(one.order, 2), percent(one.first_choice), percent(one.worst),
         )
-        for one in found[:rows]
+        for one in entries[:rows]
     ]  # fmt: skip
     console().print(table([*heads, ">Worst"], cells))
-    if len(found) > rows:
-        typer.echo(f"{len(found)} rows{_hidden(found, rows)}")
-    worst = min(found, key=lambda one: one.worst)
+    if len(entries) > rows:
+        typer.echo(f"{len(entries)} rows{_hidden(entries, rows)}")
+    worst = min(entries, key=lambda one: one.worst)
     typer.echo(f"Put first in the worst round, at {percent(worst.worst)} of its best:")
     typer.echo(f"  tilework reproduce {worst.record}{store_option(opened.path)}")
 
@@ -207,11 +209,11 @@ def night(
             typer.echo(f"Nothing was measured since {moment}; the last run:")
         last = str(frame.loc[frame["created_at"].idxmax(), "run_id"])
         moment = _moment(last, frame, exact=True)
-    found = question.night(frame, moment, calls_of)
+    gains = question.night(frame, moment, calls_of)
     if json:
-        print_json(_night_document(found))
+        print_json(_night_document(gains))
         return
-    _print_night(found, rows, opened.path)
+    _print_night(gains, rows, opened.path)
 
 
 def columns(json: options.Json = False) -> None:
@@ -236,8 +238,8 @@ def _moment(text: str, frame: pd.DataFrame, *, exact: bool = False) -> Moment:
     return start_of(text, frame) if exact else moment_of(text, frame, datetime.now(UTC))
 
 
-def _hidden(found: Any, rows: int) -> str:
-    return f"; {len(found) - rows} more with --rows" if len(found) > rows else ""
+def _hidden(entries: Any, rows: int) -> str:
+    return f"; {len(entries) - rows} more with --rows" if len(entries) > rows else ""
 
 
 def _document(one: Any, *derived: str) -> dict[str, Any]:
@@ -257,52 +259,52 @@ def _zoo(frame: pd.DataFrame) -> dict[tuple[str, str], frozenset[str]]:
     return out
 
 
-def _night_document(found: Night) -> dict[str, Any]:
+def _night_document(gains: Night) -> dict[str, Any]:
     return {
-        "since": found.since.at,
-        "runs": list(found.runs),
-        "networks": list(found.networks),
-        "tasks": [_document(one, "saved_s") for one in found.tasks],
-        "causes": list(found.causes),
+        "since": gains.since.at,
+        "runs": list(gains.runs),
+        "networks": list(gains.networks),
+        "tasks": [_document(one, "saved_s") for one in gains.tasks],
+        "causes": list(gains.causes),
     }
 
 
-def _print_night(found: Night, most: int, store: str) -> None:
+def _print_night(gains: Night, most: int, store: str) -> None:
     out = console()
     counted = ("trials", "finals", "rounds", "drifted")
     trials, finals, rounds, drifted = (
-        sum(getattr(one, name) for one in found.runs) for name in counted
+        sum(getattr(one, name) for one in gains.runs) for name in counted
     )
-    failed = sum(sum(one.failed.values()) for one in found.runs)
-    count = len({one.run_id for one in found.runs})
+    failed = sum(sum(one.failed.values()) for one in gains.runs)
+    count = len({one.run_id for one in gains.runs})
     out.print(
-        f"Since {found.since}: {count} run{plural(count)}, {trials:,} trials and {finals:,} "
+        f"Since {gains.since}: {count} run{plural(count)}, {trials:,} trials and {finals:,} "
         f"measurements of finals in {rounds:,} round{plural(rounds)}; {failed:,} failed; in "
         f"{drifted:,} round{plural(drifted)} the machine was more than 5 % off its usual speed"
     )
-    places = Places(found.runs)
+    places = Places(gains.runs)
     heads = ["Run", "Network", *places.heads, ">Rounds", ">Drifted", ">Trials", "Failed", ">Last"]
     cells = [
         (
             one.run_id, one.network, *places.cells(one), one.rounds, one.drifted,
             one.trials, failed_text(one.failed), when(one.last),
         )
-        for one in found.runs
+        for one in gains.runs
     ]  # fmt: skip
     out.print(table(heads, cells, title=places.title))
-    if found.networks:
-        _print_networks(found.networks)
-        _print_tasks(found.tasks, most)
-    print_causes(found.causes, store)
-    print_caveats(one.target for one in found.runs)
+    if gains.networks:
+        _print_networks(gains.networks)
+        _print_tasks(gains.tasks, most)
+    print_causes(gains.causes, store)
+    print_caveats(one.target for one in gains.runs)
 
 
-def _print_networks(found: tuple[NetworkGain, ...]) -> None:
-    places = Places(found)
+def _print_networks(gains: tuple[NetworkGain, ...]) -> None:
+    places = Places(gains)
     heads = ["Network", *places.heads, ">Tasks", ">New", ">Better", ">Worse", ".Before (ms)",
              ".After (ms)", ">Change", ".All now (ms)"]  # fmt: skip
     cells = []
-    for one in found:
+    for one in gains:
         before, after = (one.before_s, one.after_s) if one.tasks > one.new else (None, None)
         cells.append(
             (
@@ -313,12 +315,12 @@ def _print_networks(found: tuple[NetworkGain, ...]) -> None:
         )  # fmt: skip
     title = "Sums of the tasks' best latencies; before and after: of those known before"
     console().print(table(heads, cells, title=title))
-    if not all(one.weighted for one in found):
+    if not all(one.weighted for one in gains):
         typer.echo("* each task counts once: the network, and so its calls, is not at hand")
 
 
-def _print_tasks(found: tuple[TaskGain, ...], most: int) -> None:
-    changed = [one for one in found if one.saved_s]
+def _print_tasks(gains: tuple[TaskGain, ...], most: int) -> None:
+    changed = [one for one in gains if one.saved_s]
     if not changed:
         typer.echo("No task that was known before has another best now.")
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import maintenance, options, packages, questions
+from flows.cli.commands import Commands
 from flows.cli.output import console, print_json, table, warn
 from flows.cli.reading import columns_of, say_problems, to_read
 from flows.cli.record_tables import (
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from tilework.record import Record
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = Commands(
     help="Look at the stored measurements, ask what they say, keep stores in order.",
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -60,17 +58,17 @@ def show(
     opened = to_read(store)
     columns = (*COLUMNS, *causes.COLUMNS) if failures else COLUMNS
     frame = columns_of(opened, columns, network, target)
-    found = runs(frame)
+    all_runs = runs(frame)
     if json:
-        print_json({"store": opened.path, "records": len(frame), "runs": found})
+        print_json({"store": opened.path, "records": len(frame), "runs": all_runs})
         return
     out = console()
     count = Counter(frame["purpose"].astype(str))
     others = {"final": "of finals", "canary": "of canaries", "refused": "refused unmeasured"}
     said = "".join(f", {count[name]:,} {what}" for name, what in others.items() if count[name])
-    number = len({one.run_id for one in found})
+    number = len({one.run_id for one in all_runs})
     out.print(f"{opened.path}: {count['search']:,} trials of {number} run{plural(number)}{said}")
-    shown = found[-rows:]
+    shown = all_runs[-rows:]
     places = Places(shown)
     heads = ["Run", "Network", *places.heads, ">Rounds", ">Tasks", ">Trials", "Failed", ">Last"]
     cells = [
@@ -81,9 +79,9 @@ def show(
         for one in shown
     ]  # fmt: skip
     out.print(table(heads, cells, title=places.title))
-    if hidden := len(found) - len(shown):
+    if hidden := len(all_runs) - len(shown):
         out.print(f"{hidden:,} earlier row{plural(hidden)} left out: --rows")
-    print_caveats(one.target for one in found)
+    print_caveats(one.target for one in all_runs)
     if failures:
         print_causes(causes.causes(frame, 10), opened.path)
 
@@ -104,9 +102,9 @@ def best(
     opened = to_read(store)
     columns = (*NEEDED_BY_BEST, "workload", "network", "flops", "sketch_id", "latency_spread")
     frame = columns_of(opened, (*columns, *FACTS), network, target)
-    found = best_rows(frame).rename(columns={"machine": "device_shown"})
+    bests = best_rows(frame).rename(columns={"machine": "device_shown"})
     rows = sorted(
-        found.itertuples(), key=lambda row: (row.target, row.device_shown, -row.latency_s)
+        bests.itertuples(), key=lambda row: (row.target, row.device_shown, -row.latency_s)
     )
     if json:
         print_json([_record(opened, row) for row in rows])
@@ -158,15 +156,15 @@ def plot(
 
     weighed = parse_sparse(sparse, block)
     spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weighed)
-    found = extract(spec, target_of(target, threads))
+    extracted = extract(spec, target_of(target, threads))
     weights = {
         task.workload_key: float(weight)
-        for task, weight in zip(found.tasks, found.weights, strict=True)
+        for task, weight in zip(extracted.tasks, extracted.weights, strict=True)
     }
-    wanted = str(found.tasks[0].target) if found.tasks else ""
+    wanted = str(extracted.tasks[0].target) if extracted.tasks else ""
     opened = to_read(store)
-    rows = [record for task in found.tasks for record in records_of(opened, task)]
-    records = _of_one_device(rows, wanted)
+    recorded = [record for task in extracted.tasks for record in records_of(opened, task)]
+    records = _of_one_device(recorded, wanted)
     say_problems(opened)
     curve = convergence(records, weights)
     if not curve.trials:

@@ -45,6 +45,6 @@ def _tell_of_growth(store: str) -> None:
     """A line where there is much to learn from."""
     from tasks.learning.growth import ENOUGH, look_for_growth
 
-    for found in look_for_growth(store, say):
-        if found.share >= ENOUGH:
-            typer.echo(f"{found.text}: `tilework retrain {store}`")
+    for growth in look_for_growth(store, say):
+        if growth.share >= ENOUGH:
+            typer.echo(f"{growth.text}: `tilework retrain {store}`")

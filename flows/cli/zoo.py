@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.reporting import Reporter
     from flows.zoo_pipeline import ZooReport
     from flows.zoo_settings import ZooNetwork, ZooSettings
-    from tasks.release import Outcome
+    from tasks.outcome import Outcome
 
 Networks = Annotated[
     list[str],
@@ -142,12 +142,12 @@ def named(
     files = [text for text in networks if is_zoo_file(text)]
     if not files:
         given: dict[str, Any] = {"threads": threads, "precision": precision}
-        found: list[ZooNetwork] = [
+        members: list[ZooNetwork] = [
             parse_network(text, target=one, **given)
             for one in targets or [options.DEFAULT_TARGET]
             for text in networks
         ]
-        return {"networks": tuple(found)}
+        return {"networks": tuple(members)}
     if len(networks) > 1:
         raise SettingsError(f"{files[0]}: a zoo file comes alone; put the other networks into it")
     if targets or threads is not None or precision != "f32":
@@ -204,7 +204,7 @@ def _print_report(report: ZooReport) -> None:
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     """A table of what became of each network, with the reasons of those that were not made."""
-    from tasks.release import mix_ms
+    from tasks.outcome import mix_ms
 
     total = sum(one.use for one in outcomes)
     rows = [

@@ -32,8 +32,8 @@ def name_coming(ask: Ask) -> int:
         "sort": "EXPECTED_START_TIME_ASC",
         "limit": MOST,
     }
-    found = ask("POST", "/flow_runs/filter", wanted).json()
-    runs = [run for run in found if run["deployment_id"] and _SLUG.fullmatch(run["name"])]
+    answer = ask("POST", "/flow_runs/filter", wanted).json()
+    runs = [run for run in answer if run["deployment_id"] and _SLUG.fullmatch(run["name"])]
     if not runs:
         return 0
     ids = sorted({run["deployment_id"] for run in runs})

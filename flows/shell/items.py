@@ -39,8 +39,8 @@ class Item:
     def of_line(cls, line: str) -> Item | None:
         """The item that `line` wrote; None if the line was cut off in writing."""
         try:
-            found = json.loads(line)
-            return cls(found["kind"], found["body"])
+            document = json.loads(line)
+            return cls(document["kind"], document["body"])
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -55,8 +55,8 @@ def groups(items: Iterable[Item]) -> list[list[Item]]:
         by_kind[item.kind].append(item)
     last = {(i.body["flow_run_id"], i.body["key"]): i for i in by_kind["page"]}
     by_kind["page"] = list(last.values())
-    found = []
+    parts = []
     for kind, same in by_kind.items():
         size = GROUP if kind in ("log", "event") else 1
-        found += [same[at : at + size] for at in range(0, len(same), size)]
-    return found
+        parts += [same[at : at + size] for at in range(0, len(same), size)]
+    return parts

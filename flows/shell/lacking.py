@@ -42,8 +42,8 @@ def _events(ask: Ask, group: Sequence[Item]) -> list[Item]:
     events = {item.body["id"]: item for item in group}
     known: set[str] = set()
     for ids in _parts(list(events), PAGE):
-        found = ask("POST", "/events/filter", {"filter": {"id": {"id": ids}}, "limit": PAGE})
-        known |= {one["id"] for one in found.json()["events"]}
+        answer = ask("POST", "/events/filter", {"filter": {"id": {"id": ids}}, "limit": PAGE})
+        known |= {one["id"] for one in answer.json()["events"]}
     heard = [item for name, item in events.items() if name in known and _task_run(item)]
     states = _states(ask, {_task_run(item) for item in heard})
     unheeded = [
@@ -77,9 +77,9 @@ def _logs(ask: Ask, group: Sequence[Item]) -> list[Item]:
     count = full = 0
     while count == full:
         asked = {"logs": wanted, "limit": LINES, "offset": count}
-        found = ask("POST", "/logs/filter", asked).json()
-        known |= {_line(one) for one in found}
-        count, full = count + len(found), full + LINES
+        answer = ask("POST", "/logs/filter", asked).json()
+        known |= {_line(one) for one in answer}
+        count, full = count + len(answer), full + LINES
     return [item for item in group if _line(item.body) not in known]
 
 

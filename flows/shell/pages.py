@@ -82,6 +82,8 @@ def summary_page(
         ("records", f"`{report.store}`, run `{report.run_id}`"),
         ("the run before", BEFORE),
     ]
+    facts += [("loss", str(report.loss))] if report.loss is not None else []
+    facts += [("left", report.left)] if report.left else []
     lines += [_row(name, value) for name, value in facts]
     if report.gap:
         lines += ["", *(f"- {line}" for line in report.gap)]
@@ -134,14 +136,23 @@ def _tasks(progress: Progress, most: int) -> list[str]:
     rows = sorted(progress.rows, key=_cost, reverse=True)[:most]
     total = sum(_cost(row) for row in progress.rows) or 1.0
     lines = [
-        "| task | calls | share | latency (ms) | GFLOPS | trials | |",
-        "|---|" + "--:|" * 5 + "---|",
+        "| task | calls | share | latency (ms) | GFLOPS | trials |",
+        "|---|" + "--:|" * 5,
     ]
-    return lines + [
+    lines += [
         f"| {row.id}: {row.desc} | {row.weight:g} | {percent(_cost(row) / total)} | "
-        f"{show_ms(row.latency_ms)} | {speed(row.gflops)} | {row.trials} | {row.note} |"
+        f"{show_ms(row.latency_ms)} | {speed(row.gflops)} | {row.trials} |"
         for row in rows
     ]
+    ended: dict[str, list[str]] = {}  # below the table, for a page is not as wide
+    for row in rows:
+        if row.note:
+            ended.setdefault(row.note, []).append(str(row.id))
+    notes = [
+        f"- no more trials for task{plural(len(ids))} {', '.join(ids)}: {note}"
+        for note, ids in ended.items()
+    ]
+    return [*lines, "", *notes] if notes else lines
 
 
 def _top(progress: Progress) -> str:

@@ -108,10 +108,10 @@ def know_relations(flow_run: FlowRun, flow_name: str) -> None:
         "work-pool": (flow_run.work_pool_name, flow_run.work_pool_name),
     }
     now = DateTime.now("UTC")
-    for kind, (found, name) in related.items():
-        if found is not None:
-            known: Any = SimpleNamespace(id=found, name=name or str(found))
-            RESOURCE_CACHE.setdefault(f"{kind}.{found}", ({"kind": kind, "object": known}, now))
+    for kind, (key, name) in related.items():
+        if key is not None:
+            known: Any = SimpleNamespace(id=key, name=name or str(key))
+            RESOURCE_CACHE.setdefault(f"{kind}.{key}", ({"kind": kind, "object": known}, now))
 
 
 def end_anyway(client: SyncPrefectClient, publisher: Publisher) -> None:

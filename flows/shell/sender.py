@@ -117,11 +117,11 @@ class Sender:
         body = {**body, "data": body["data"].replace(BEFORE, self._before(*key))}
         if key not in self._pages:
             wanted = {"key": {"any_": [key[0]]}, "flow_run_id": {"any_": [key[1]]}}
-            found = self._ask("POST", "/artifacts/filter", {"artifacts": wanted}).json()
-            if not found:
+            pages = self._ask("POST", "/artifacts/filter", {"artifacts": wanted}).json()
+            if not pages:
                 self._pages[key] = self._ask("POST", "/artifacts/", body).json()["id"]
                 return
-            self._pages[key] = found[0]["id"]
+            self._pages[key] = pages[0]["id"]
         shown = {"data": body["data"], "description": body["description"]}
         self._ask("PATCH", f"/artifacts/{UUID(self._pages[key])}", shown)
 
@@ -129,8 +129,8 @@ class Sender:
         """A link to the run whose page of this key came before this run's."""
         if (key, flow_run_id) not in self._links:
             asked = {"artifacts": {"key": {"any_": [key]}}, "sort": "CREATED_DESC", "limit": 20}
-            found = self._ask("POST", "/artifacts/filter", asked).json()
-            runs = [one["flow_run_id"] for one in found]
+            pages = self._ask("POST", "/artifacts/filter", asked).json()
+            runs = [one["flow_run_id"] for one in pages]
             later = runs[runs.index(flow_run_id) + 1 :] if flow_run_id in runs else runs
             before = next((run for run in later if run and run != flow_run_id), None)
             link = "none" if before is None else self._link(before)

@@ -120,11 +120,11 @@ def check(place: Location) -> Check:
         StoreError: the store cannot be read now.
     """
     begun = time.monotonic()
-    found = Check()
+    result = Check()
     held = look(place)
     names = [n for n in held.names if n not in held.damaged]
-    found.findings += [Finding(Fault.damaged, n, why) for n, why in held.damaged.items()]
-    found.findings += [
+    result.findings += [Finding(Fault.damaged, n, why) for n, why in held.damaged.items()]
+    result.findings += [
         Finding(Fault.unfinished, name, "replaced by a compacted file, and not removed yet")
         for name in held.replaced
     ]
@@ -138,18 +138,18 @@ def check(place: Location) -> Check:
                 continue
             if isinstance(seen, Damaged):
                 fault = Fault.foreign if isinstance(seen, Foreign) else Fault.damaged
-                found.findings.append(Finding(fault, name, seen.reason))
+                result.findings.append(Finding(fault, name, seen.reason))
                 continue
-            found.files += 1
-            found.rows += len(seen.ids)
-            found.findings += seen.findings
+            result.files += 1
+            result.rows += len(seen.ids)
+            result.findings += seen.findings
             ids.append(seen.ids)
             sources.append(name)
-    found.findings += _duplicates(ids, sources)
-    found.findings += _documents(place, found)
-    found.findings += _models(place, {finding.name for finding in found.findings})
-    found.seconds = time.monotonic() - begun
-    return found
+    result.findings += _duplicates(ids, sources)
+    result.findings += _documents(place, result)
+    result.findings += _models(place, {finding.name for finding in result.findings})
+    result.seconds = time.monotonic() - begun
+    return result
 
 
 @dataclass(frozen=True)
@@ -187,10 +187,10 @@ def _look_at(place: Location, name: str, operations: Callable[[str], float | Non
 def _misnamed(name: str, parsed: RoundName, table: pa.Table) -> list[Finding]:
     columns = ("run_id", "round", "workload_key", "target")
     values = [pc.unique(table.column(column)).to_pylist() for column in columns]
-    if any(len(found) != 1 for found in values):
+    if any(len(distinct) != 1 for distinct in values):
         text = "named as one round of one workload, and holds several"
         return [Finding(Fault.misnamed, name, text)]
-    run_id, round, workload, target = (found[0] for found in values)
+    run_id, round, workload, target = (distinct[0] for distinct in values)
     right = RoundName.of(run_id, round, workload, target, table.column("record_id").to_pylist())
     if right != parsed:
         return [Finding(Fault.misnamed, name, f"its rows belong to {right}")]
@@ -212,10 +212,10 @@ def _impossible(
             pc.equal(table.column("workload_key"), ""), pc.equal(table.column("target"), "")
         ),
     }
-    found = {why: pc.fill_null(mask, False).to_numpy() for why, mask in rules.items()}
+    masks = {why: pc.fill_null(mask, False).to_numpy() for why, mask in rules.items()}
     keys = pc.unique(table.column("workload_key")).to_pylist()
     known = {key: count for key in keys if (count := operations(key)) is not None}
-    for why, bad in (*found.items(), *faults(table, known)):
+    for why, bad in (*masks.items(), *faults(table, known)):
         rows = np.flatnonzero(bad)
         if len(rows):
             yield why, rows.tolist()
@@ -240,7 +240,7 @@ def _duplicates(ids: list[np.ndarray], sources: list[str]) -> list[Finding]:
     return [Finding(Fault.duplicate, name, text) for name, text in findings.items()]
 
 
-def _documents(place: Location, found: Check) -> list[Finding]:
+def _documents(place: Location, result: Check) -> list[Finding]:
     findings = []
     for folder in hidden_folders(place):
         if folder == f"_{CLAIMS}":
@@ -249,7 +249,7 @@ def _documents(place: Location, found: Check) -> list[Finding]:
         for name in inner.names():
             if not name.endswith(SUFFIX):
                 continue
-            found.documents += 1
+            result.documents += 1
             try:
                 decode(inner.read(name))
             except FileNotFoundError:

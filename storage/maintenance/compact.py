@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from storage import tables
-from storage.compacts import Compact, CompactWriter, sort_rows, split_keys, verify
+from storage.compacts import Compact, CompactWriter, verify
 from storage.files import Location
 from storage.maintenance.claim import claim
 from storage.maintenance.holdings import (
@@ -30,11 +30,12 @@ from storage.maintenance.holdings import (
 from storage.maintenance.rows import (
     Part,
     Rounds,
-    all_rows,
     compact_parts,
     merge_parts,
+    parts_of,
     round_names,
     round_parts,
+    rows_of_unnamed,
     sort_rounds,
 )
 from storage.names import RoundName
@@ -127,15 +128,15 @@ def finish(place: Location, held: Holdings, done: Compaction) -> Holdings:
     """
     if not held.replaced:
         return held
-    for found in held.compacts.values():
-        mine = [n for n in held.replaced if base(n) in found.replaces]
+    for compact in held.compacts.values():
+        mine = [n for n in held.replaced if base(n) in compact.replaces]
         if not mine:
             continue
         try:
-            with open_file(place, found.name) as file:
-                reading(place, found.name, verify, file)
+            with open_file(place, compact.name) as file:
+                reading(place, compact.name, verify, file)
         except Damaged as error:
-            done.left[found.name] = error.reason
+            done.left[compact.name] = error.reason
         except Vanished:
             continue
         else:
@@ -177,35 +178,25 @@ def absorb(place: Location, name: str, done: Compaction) -> None:
     Raises:
         StoreError: the store cannot be read or written now.
     """
-    try:
-        with open_file(place, name) as file:
-            rows = sort_rows(reading(place, name, all_rows, file))
-    except Damaged as error:
-        done.left[name] = error.reason
-        return
-    except Vanished:
+    rows = rows_of_unnamed(place, name, done.left)
+    if rows is None:
         return
     held = look(place)
     known = {base(n) for n in (*held.rounds, *held.replaced)}.union(
-        *(found.rounds for found in held.compacts.values())
+        *(compact.rounds for compact in held.compacts.values())
     )
     if len(rows) and not round_names(rows) <= known:
-        rewrite(place, (Part(key, part) for key, part in split_keys(rows)), done)
+        rewrite(place, parts_of(rows), done)
     _remove(place, [name], done)
 
 
-def rewrite(
-    place: Location,
-    parts: Iterable[Part],
-    done: Compaction,
-    rows_a_file: float = ROWS_A_FILE,
-) -> None:
+def rewrite(place: Location, parts: Iterable[Part], done: Compaction) -> None:
     """Writes rows, wherever they are from, sorted by key and each key once, as compacted files.
 
     Raises:
         StoreError: the store cannot be written.
     """
-    _write(place, ((part, round_names(part.rows)) for part in parts), (), done, rows_a_file)
+    _write(place, ((part, round_names(part.rows)) for part in parts), (), done, ROWS_A_FILE)
 
 
 def _write(
@@ -227,22 +218,25 @@ def _write(
         _publish(place, writer.close(names), names, done)
 
 
-def _publish(place: Location, made: Compact, replaced: Collection[str], done: Compaction) -> None:
+def _publish(
+    place: Location, compact: Compact, replaced: Collection[str], done: Compaction
+) -> None:
     """Writes a compacted file, reads it back, and removes what it replaces."""
-    place.create(made.name, memoryview(made.content))
+    place.create(compact.name, memoryview(compact.content))
     try:
-        with open_file(place, made.name) as file:
-            reading(place, made.name, verify, file, made.digest)
+        with open_file(place, compact.name) as file:
+            reading(place, compact.name, verify, file, compact.digest)
     except Damaged as error:
-        place.remove(made.name)
+        place.remove(compact.name)
         raise StoreError(
-            f"the compacted file {made.name!r} of the record store {place.text!r} was not written "
-            f"as it should be ({error.reason}); the records are as they were: check the disk"
+            f"the compacted file {compact.name!r} of the record store {place.text!r} was not "
+            f"written as it should be ({error.reason}); the records are as they were: check the "
+            "disk"
         ) from error
     except Vanished:
         return  # somebody merged it already, and removes what it replaces
-    done.made.append(made.name)
-    done.rows += made.rows
+    done.made.append(compact.name)
+    done.rows += compact.rows
     _remove(place, [name for name in files(place) if base(name) in replaced], done)
 
 
@@ -255,18 +249,18 @@ def _remove(place: Location, names: Iterable[str], done: Compaction) -> None:
 
 def _to_merge(done: Compaction, held: Holdings, rows_a_file: float) -> list[CompactFile]:
     """The next compacted files to merge: some that hold the same rounds, or many small ones."""
-    sound = [found for found in held.compacts.values() if found.name not in done.left]
+    sound = [compact for compact in held.compacts.values() if compact.name not in done.left]
     seen: dict[object, CompactFile] = {}
-    for found in sorted(sound, key=lambda c: c.name):
-        for number in round_numbers(found.rounds):
-            other = seen.setdefault(number, found)
-            if other is not found:
-                return [other, found]
+    for compact in sorted(sound, key=lambda c: c.name):
+        for number in round_numbers(compact.rounds):
+            other = seen.setdefault(number, compact)
+            if other is not compact:
+                return [other, compact]
     levels: dict[int, list[CompactFile]] = {}
-    for found in sound:
-        if found.rows < rows_a_file / 2:
-            level = int(math.log(max(found.rows, _SMALL) / _SMALL, _SAME_SIZE))
-            levels.setdefault(level, []).append(found)
+    for compact in sound:
+        if compact.rows < rows_a_file / 2:
+            level = int(math.log(max(compact.rows, _SMALL) / _SMALL, _SAME_SIZE))
+            levels.setdefault(level, []).append(compact)
     for level in sorted(levels):
         if len(levels[level]) >= _SAME_SIZE:
             return levels[level]
@@ -280,4 +274,4 @@ def round_numbers(rounds: Iterable[str]) -> set[tuple[str, int, str]]:
     the whole, so that names alone do not tell.
     """
     parsed = (RoundName.parse(name) for name in rounds)
-    return {(found.run, found.round, found.key) for found in parsed if found}
+    return {(one.run, one.round, one.key) for one in parsed if one}

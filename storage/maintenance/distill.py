@@ -18,6 +18,7 @@ from storage.maintenance.holdings import Damaged, Holdings, Vanished, look
 from storage.maintenance.rows import (
     Part,
     compact_parts,
+    in_batches,
     merge_parts,
     round_parts,
     sort_rounds,
@@ -26,7 +27,6 @@ from storage.names import RoundName, key_part
 from storage.schema import SCHEMA
 from tilework.errors import StoreBusy
 
-_ROWS_AT_ONCE = 20_000
 _TRIES = 5
 
 
@@ -76,9 +76,9 @@ def distill(place: Location, keys: Iterable[tuple[str, str]] | None = None) -> D
     begun = time.monotonic()
     asked = None if keys is None else {(target, workload) for workload, target in keys}
     done = Distillation()
-    found = _patiently(place, asked, done)
-    shards: dict[str, dict[str, Best]] = {shard_of(name): {} for name in found.changed}
-    for name, best in found.all().items():
+    collected = _patiently(place, asked, done)
+    shards: dict[str, dict[str, Best]] = {shard_of(name): {} for name in collected.changed}
+    for name, best in collected.all().items():
         if shard_of(name) in shards:
             shards[shard_of(name)][name] = best
     bests = Bests(Documents(place, KIND))
@@ -94,12 +94,12 @@ def deciding_rows(place: Location) -> pa.Table:
     Raises:
         StoreError: the store cannot be read.
     """
-    found = _patiently(place, None, Distillation()).all()
-    return pa.concat_tables([SCHEMA.empty_table(), *(best.rows for best in found.values())])
+    bests = _patiently(place, None, Distillation()).all()
+    return pa.concat_tables([SCHEMA.empty_table(), *(best.rows for best in bests.values())])
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Bests:
     """Bests by `key_name`.
 
     Attributes:
@@ -115,7 +115,7 @@ class _Found:
         return {**self.kept, **self.changed}
 
 
-def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
+def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _Bests:
     """Looks again if a file is compacted between the listing and the reading, or is damaged."""
     tries = 0
     while tries < _TRIES:
@@ -129,7 +129,7 @@ def _patiently(place: Location, asked: set[Key] | None, done: Distillation) -> _
     raise StoreBusy(f"the record store {place.text!r} changes too fast to be distilled: try later")
 
 
-def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Found:
+def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Bests:
     bests = Bests(Documents(place, KIND))
     held = look(place)
     done.left.update(held.damaged)
@@ -143,7 +143,7 @@ def _find(place: Location, asked: set[Key] | None, done: Distillation) -> _Found
         for name, best in shard.items()
         if name[:8] in rounds and best.covers <= rounds[name[:8]]
     }
-    return _Found(kept, dict(_decide(place, stale, asked, done)))
+    return _Bests(kept, dict(_decide(place, stale, asked, done)))
 
 
 def _stale(
@@ -175,8 +175,8 @@ def _by_part(
     """By `key_part`: the names of its rounds, and the compacted file that holds a round."""
     rounds: dict[str, set[str]] = defaultdict(set)
     compacts: dict[str, dict[str, str]] = defaultdict(dict)
-    sound = [found for found in held.compacts.values() if found.name not in without]
-    where = [(name, found.name) for found in sound for name in found.rounds]
+    sound = [file for file in held.compacts.values() if file.name not in without]
+    where = [(name, file.name) for file in sound for name in file.rounds]
     for name, compact in [*((name, "") for name in held.rounds), *where]:
         parsed = RoundName.parse(name)
         if parsed is not None:
@@ -190,16 +190,16 @@ def _decide(
     place: Location, stale: _Stale, asked: set[Key] | None, done: Distillation
 ) -> Iterator[tuple[str, Best]]:
     """The bests of the keys that are stale, with their `key_name`."""
-    for batch in _in_batches(_stream(place, stale, asked, done.left)):
+    for batch in in_batches(_stream(place, stale, asked, done.left), lambda p: len(p.rows)):
         done.keys += len(batch)
         done.rows += sum(len(part.rows) for part in batch)
         names = [key_name(part.key[1], part.key[0]) for part in batch]
         known = [stale.known[name].rows for name in names if name in stale.known]
         decided = deciding(pa.concat_tables([*known, *(part.rows for part in batch)]))
-        rows = {key_name(key[1], key[0]): found for key, found in split_keys(decided)}
+        rows = {key_name(key[1], key[0]): kept for key, kept in split_keys(decided)}
         for name, part in zip(names, batch, strict=True):
-            found = rows.get(name, SCHEMA.empty_table())
-            yield name, Best(found, stale.covers[name[:8]] | frozenset(part.rounds))
+            kept = rows.get(name, SCHEMA.empty_table())
+            yield name, Best(kept, stale.covers[name[:8]] | frozenset(part.rounds))
 
 
 def _stream(
@@ -213,19 +213,6 @@ def _stream(
         wanted = key_part(part.key[1], part.key[0]) in stale.covers
         if wanted and (asked is None or part.key in asked):
             yield part
-
-
-def _in_batches(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    batch: list[Part] = []
-    rows = 0
-    for part in parts:
-        batch.append(part)
-        rows += len(part.rows)
-        if rows >= _ROWS_AT_ONCE:
-            yield batch
-            batch, rows = [], 0
-    if batch:
-        yield batch
 
 
 def _nothing() -> None:

@@ -116,13 +116,13 @@ def look(place: Location) -> Holdings:
     names = files(place)
     compacts: dict[str, CompactFile] = {}
     damaged: dict[str, str] = {}
-    for name, found in in_parallel(
+    for name, read in in_parallel(
         place, lambda name: _compact(place, name), filter(is_compact, names)
     ):
-        if isinstance(found, CompactFile):
-            compacts[name] = found
-        elif isinstance(found, Damaged):
-            damaged[name] = found.reason
+        if isinstance(read, CompactFile):
+            compacts[name] = read
+        elif isinstance(read, Damaged):
+            damaged[name] = read.reason
     gone = frozenset[str]().union(*(c.replaces for c in compacts.values()))
     held = Holdings(damaged=damaged)
     for name in names:
@@ -186,11 +186,11 @@ def in_parallel(
             return problem
 
     todo = list(names)
-    found: list[tuple[str, Result | Damaged | Vanished]] = []
+    answers: list[tuple[str, Result | Damaged | Vanished]] = []
     for start in range(0, len(todo), _AT_ONCE):
         some = todo[start : start + _AT_ONCE]
-        found += zip(some, tables.in_parallel(place, one, some), strict=True)
-    return found
+        answers += zip(some, tables.in_parallel(place, one, some), strict=True)
+    return answers
 
 
 def _of_filesystem(error: OSError) -> bool:

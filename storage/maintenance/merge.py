@@ -9,15 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.bests import KIND as BESTS
-from storage.compacts import sort_rows, split_keys
 from storage.documents import Documents
 from storage.files import Location
 from storage.maintenance.check import hidden_folders
 from storage.maintenance.claim import KIND as CLAIMS
 from storage.maintenance.compact import Compaction, compact, rewrite, round_numbers
-from storage.maintenance.holdings import Damaged, Vanished, base, look, open_file, reading
+from storage.maintenance.holdings import Damaged, Vanished, base, look, reading
 from storage.maintenance.repair import KIND as DAMAGED
-from storage.maintenance.rows import Part, all_rows, by_round, round_names
+from storage.maintenance.rows import by_round, parts_of, round_names, rows_of_unnamed
 from storage.moves import MOVES
 from storage.schema import check_schema
 from storage.tables import encode
@@ -62,8 +61,8 @@ def merge(sources: Sequence[Location], into: Location) -> Merged:
             raise StoreError(f"there are no records at {source.text!r}: nothing to merge")
         for name in held.rounds:
             _add_file(source, name, frozenset([name]), there, done)
-        for name, found in held.compacts.items():
-            _add_file(source, name, found.rounds, there, done)
+        for name, file in held.compacts.items():
+            _add_file(source, name, file.rounds, there, done)
         for name in held.others:
             _add_rows(source, name, there, done)
         done.left.update(held.damaged)
@@ -93,7 +92,7 @@ class _There:
     def of(cls, place: Location) -> _There:
         """Looks at a store."""
         held = look(place)
-        known = set(held.rounds).union(*(found.rounds for found in held.compacts.values()))
+        known = set(held.rounds).union(*(compact.rounds for compact in held.compacts.values()))
         return cls(place, known, round_numbers(known))
 
     def new(self, rounds: Iterable[str], done: Merged) -> set[str]:
@@ -130,20 +129,15 @@ def _add_file(
 
 def _add_rows(source: Location, name: str, there: _There, done: Merged) -> None:
     """Adds the rows of a file whose name says nothing of them."""
-    try:
-        with open_file(source, name) as file:
-            rows = sort_rows(reading(source, name, all_rows, file))
-    except Damaged as error:
-        done.left[name] = error.reason
-        return
-    except Vanished:
+    rows = rows_of_unnamed(source, name, done.left)
+    if rows is None:
         return
     new = there.new(round_names(rows), done)
     if new and base(name).startswith("round-"):
         for right, part in by_round(rows):
             there.place.create(right, encode(part))
     elif new:
-        rewrite(there.place, (Part(key, part) for key, part in split_keys(rows)), Compaction())
+        rewrite(there.place, parts_of(rows), Compaction())
     there.add(new)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from storage.bests import KIND as BESTS
-from storage.compacts import sort_rows, split_keys
+from storage.compacts import split_keys
 from storage.documents import LARGEST, Documents
 from storage.files import Location
 from storage.maintenance.check import Check, Fault, check
@@ -34,6 +34,7 @@ from storage.maintenance.rows import (
     by_round,
     merge_parts,
     row_group,
+    rows_of_unnamed,
     sort_rounds,
 )
 from storage.names import is_compact
@@ -77,17 +78,17 @@ def repair(place: Location) -> Repair:
         renewed = upgrade(place, files(place))
         if renewed:
             done.lines.append(f"{len(renewed)} files of older versions are written anew")
-        found = check(place)
-        for name in found.names(Fault.damaged):
+        checked = check(place)
+        for name in checked.names(Fault.damaged):
             _set_aside(place, name, done)
-        for name in found.names(Fault.misnamed):
+        for name in checked.names(Fault.misnamed):
             _rename(place, name, done)
-        for name in found.names(Fault.document):
+        for name in checked.names(Fault.document):
             _set_document_aside(place, name, done)
-        _join(place, found, done, beat)
+        _join(place, checked, done, beat)
         done.left += [
             str(f)
-            for f in found.findings
+            for f in checked.findings
             if f.fault in (Fault.foreign, Fault.impossible, Fault.champion)
         ]
     return done
@@ -146,9 +147,9 @@ def damaged(place: Location) -> dict[str, bytes]:
     pieces: dict[tuple[str, int], bytes] = {}
     for document in documents.names():
         head, _, content = (documents.read(document) or b"{}").partition(b"\n")
-        found = json.loads(head)
-        if found:
-            pieces[found["name"], found["piece"]] = content
+        piece = json.loads(head)
+        if piece:
+            pieces[piece["name"], piece["piece"]] = content
     names = {name for name, _ in pieces}
     return {
         name: b"".join(pieces[key] for key in sorted(pieces) if key[0] == name) for name in names
@@ -156,13 +157,11 @@ def damaged(place: Location) -> dict[str, bytes]:
 
 
 def _rename(place: Location, name: str, done: Repair) -> None:
-    try:
-        with open_file(place, name) as file:
-            table = reading(place, name, all_rows, file)
-    except (Damaged, Vanished):
+    table = rows_of_unnamed(place, name, {})
+    if table is None:
         return
     written = []
-    for right, rows in by_round(sort_rows(table)):
+    for right, rows in by_round(table):
         if right == name:
             place.write(name, encode(rows))
         else:
@@ -185,9 +184,9 @@ def _set_document_aside(place: Location, name: str, done: Repair) -> None:
         done.lines.append(f"{name}: damaged; its bytes are kept as a document of kind {KIND!r}")
 
 
-def _join(place: Location, found: Check, done: Repair, beat: Callable[[], None]) -> None:
+def _join(place: Location, checked: Check, done: Repair, beat: Callable[[], None]) -> None:
     """Makes one compacted file of those that share records."""
-    names = set(found.names(Fault.duplicate))
+    names = set(checked.names(Fault.duplicate))
     if not names:
         return
     for name in sorted(names & set(look(place).others)):

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -24,6 +25,8 @@ _ROUND = ["run_id", "round", "workload_key", "target"]
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -65,16 +68,16 @@ def sort_rounds(place: Location, names: Iterable[str]) -> Rounds:
     Raises:
         StoreError: the store cannot be read now.
     """
-    found: dict[Key, tuple[list[str], int]] = {}
+    by_key: dict[Key, tuple[list[str], int]] = {}
     problems = {}
     for name, footer in in_parallel(place, lambda name: _footer(place, name), names):
         if isinstance(footer, Damaged):
             problems[name] = footer.reason
         elif not isinstance(footer, Vanished):
             key, rows = footer
-            known, before = found.get(key, ([], 0))
-            found[key] = ([*known, name], before + rows)
-    return Rounds([(key, *found[key]) for key in sorted(found)], problems)
+            known, before = by_key.get(key, ([], 0))
+            by_key[key] = ([*known, name], before + rows)
+    return Rounds([(key, *by_key[key]) for key in sorted(by_key)], problems)
 
 
 def round_parts(
@@ -88,7 +91,7 @@ def round_parts(
     Raises:
         StoreError: the store cannot be read now.
     """
-    for batch in _batches(rounds.by_key):
+    for batch in in_batches(rounds.by_key, lambda entry: entry[2]):
         beat()
         read, table = read_files(place, [n for _, names, _ in batch for n in names], skipped)
         by_key = {key: tuple(n for n in names if n in read) for key, names, _ in batch}
@@ -135,9 +138,9 @@ def round_names(rows: pa.Table) -> set[str]:
     So rows whose files are not known are named like others: a round that is not whole has another
     name than the whole one, because a name holds a hash of the ids.
     """
-    found = rows.group_by(_ROUND).aggregate([("record_id", "list")]).to_pylist()
+    groups = rows.group_by(_ROUND).aggregate([("record_id", "list")]).to_pylist()
     columns = (*_ROUND, "record_id_list")
-    return {str(RoundName.of(*(row[column] for column in columns))) for row in found}
+    return {str(RoundName.of(*(row[column] for column in columns))) for row in groups}
 
 
 def by_round(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -212,16 +215,42 @@ def _only_key(name: str, metadata: pq.FileMetaData) -> Key:
     return low
 
 
-def _batches(
-    by_key: list[tuple[Key, list[str], int]],
-) -> Iterator[list[tuple[Key, list[str], int]]]:
-    batch: list[tuple[Key, list[str], int]] = []
+def in_batches(items: Iterable[Item], rows_in: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Items in lists of so many rows as are looked at together, or of one that has more."""
+    batch: list[Item] = []
     rows = 0
-    for entry in by_key:
-        batch.append(entry)
-        rows += entry[2]
+    for item in items:
+        batch.append(item)
+        rows += rows_in(item)
         if rows >= _ROWS_AT_ONCE:
             yield batch
             batch, rows = [], 0
     if batch:
         yield batch
+
+
+def parts_of(rows: pa.Table) -> Iterator[Part]:
+    """Sorted rows by their keys."""
+    return (Part(key, part) for key, part in split_keys(rows))
+
+
+def rows_of_unnamed(place: Location, name: str, left: dict[str, str]) -> pa.Table | None:
+    """The rows, sorted, of a file whose name says nothing of them.
+
+    Args:
+        left: is told of a file that is damaged.
+
+    Returns:
+        None where it is damaged, or gone.
+
+    Raises:
+        StoreError: the store cannot be read now.
+    """
+    try:
+        with open_file(place, name) as file:
+            return sort_rows(reading(place, name, all_rows, file))
+    except Damaged as error:
+        left[name] = error.reason
+    except Vanished:
+        pass
+    return None

@@ -90,7 +90,7 @@ def _void_claims(place: Location) -> list[str]:
 def _old_bests(place: Location) -> list[str]:
     """Removes documents of bests none of whose keys has a round any more."""
     held = look(place)
-    names = [*held.rounds, *(n for found in held.compacts.values() for n in found.rounds)]
+    names = [*held.rounds, *(n for compact in held.compacts.values() for n in compact.rounds)]
     parts = {parsed.key for name in names if (parsed := RoundName.parse(name))}
     documents = Documents(place, BESTS)
     bests, removed = Bests(documents), []

@@ -33,9 +33,9 @@ class Difference:
     @property
     def of(self) -> Record:
         """Either record: workload, target and device are the same."""
-        found = self.a or self.b
-        assert found is not None
-        return found
+        record = self.a or self.b
+        assert record is not None
+        return record
 
     @property
     def ratio(self) -> float | None:
@@ -67,13 +67,13 @@ def bests_in(text: str) -> list[Record]:
 
 
 def _by_place(records: Iterable[Record]) -> dict[tuple[str, str, str], Record]:
-    found: dict[tuple[str, str, str], Record] = {}
+    bests: dict[tuple[str, str, str], Record] = {}
     for record in records:
         place = (record.target, record.workload_key, record.device_id or record.host)
-        known = found.get(place)
+        known = bests.get(place)
         if known is None or _rank(record) > _rank(known):
-            found[place] = record
-    return found
+            bests[place] = record
+    return bests
 
 
 def _rank(record: Record) -> tuple[object, ...]:

@@ -31,7 +31,7 @@ def shipped_folder() -> Path:
 def files(folder: Path) -> list[Path]:
     """The packages of a folder, by name; a folder that is not there has none."""
     try:
-        found = [p for p in folder.iterdir() if p.name.endswith(ENDING) and p.name[0] != "."]
+        packages = [p for p in folder.iterdir() if p.name.endswith(ENDING) and p.name[0] != "."]
     except OSError:
         return []
-    return sorted(found, key=lambda path: path.name)
+    return sorted(packages, key=lambda path: path.name)

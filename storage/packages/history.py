@@ -12,7 +12,7 @@ from storage.packages.models import ServingModel
 from storage.rules import present_rules
 from tilework.errors import TileworkError
 from tilework.overriding import override
-from tilework.record import Catalogue, Record, WorkloadLog, best_elsewhere, best_of
+from tilework.record import Catalogue, Record, WorkloadLog, by_age
 from tilework.target import Target
 from tilework.target.identity import DeviceIdentity
 
@@ -49,21 +49,11 @@ class PackageHistory(Catalogue, WorkloadLog):
         self._keys = sorted(self._rows)
 
     @override
-    def best(
-        self, workload_key: str, target: str, device: DeviceIdentity | None = None
-    ) -> Record | None:
-        return best_of(self.of(workload_key, target, device))
-
-    @override
     def of(
         self, workload_key: str, target: str, device: DeviceIdentity | None = None
     ) -> list[Record]:
-        found = self._of_key((target, workload_key))
-        return [record for record in found if device is None or device.owns(record)]
-
-    @override
-    def hints(self, workload_key: str, target: str, device: DeviceIdentity | None) -> list[Record]:
-        return best_elsewhere(self.of(workload_key, target), device)
+        records = self._of_key((target, workload_key))
+        return [record for record in records if device is None or device.owns(record)]
 
     @override
     def keys(self) -> list[Key]:
@@ -84,9 +74,9 @@ class PackageHistory(Catalogue, WorkloadLog):
     def champion(self, kind: str, target: str | None = None) -> str | None:
         """See `tilework.record.ModelLog.champion`: of the first package with one that serves."""
         for package in self._packages.values():
-            found = ServingModel.from_json(package.models.get(kind, ""))
-            if found is not None and found.is_for(target):
-                return found.document
+            model = ServingModel.from_json(package.models.get(kind, ""))
+            if model is not None and model.is_for(target):
+                return model.document
         return None
 
     def origin(self, record: Record) -> str:
@@ -97,13 +87,13 @@ class PackageHistory(Catalogue, WorkloadLog):
 
     def _of_key(self, key: Key) -> list[Record]:
         if key not in self._known:
-            found: dict[str, Record] = {}
+            records: dict[str, Record] = {}
             for target in (key[0], *self._kin(key[0])):
                 for name, row in self._rows.get((target, key[1]), ()):
                     record = self._packages[name].record(row)
-                    found.setdefault(record.record_id, replace(record, target=key[0]))
+                    records.setdefault(record.record_id, replace(record, target=key[0]))
                     self._from.setdefault(record.record_id, name)
-            self._known[key] = sorted(found.values(), key=_order)
+            self._known[key] = sorted(records.values(), key=by_age)
         return self._known[key]
 
     def _kin(self, target: str) -> list[str]:
@@ -114,12 +104,8 @@ class PackageHistory(Catalogue, WorkloadLog):
         return sorted(
             other
             for other, known in self._traits.items()
-            if other != target and any(dict(found) == traits for found in known)
+            if other != target and any(dict(theirs) == traits for theirs in known)
         )
-
-
-def _order(record: Record) -> tuple[object, ...]:
-    return record.created_at, record.run_id, record.round, record.record_id
 
 
 @lru_cache(maxsize=64)

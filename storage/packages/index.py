@@ -103,11 +103,6 @@ def index_of(content: bytes, package: Content) -> bytes:
     return json.dumps(head).encode() + b"\n" + body
 
 
-def read_index(path: Path) -> Indexed | None:
-    """What the index of a package's file says; None if there is none that can be used."""
-    return index_in(read(path), read(path.with_name(path.name + SUFFIX)))
-
-
 def read(path: Path) -> bytes:
     """What is in a file; nothing if it cannot be read."""
     try:
@@ -123,11 +118,11 @@ def index_in(content: bytes, index: bytes) -> Indexed | None:
         package = _digest(content)
         if json.loads(head) != {"index": _FORM, "package": package, "body": _digest(body)}:
             return None
-        found = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
-        if found["fields"] != _FIELDS:
+        document = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
+        if document["fields"] != _FIELDS:
             return None
-        manifest = Manifest.from_json(found["manifest"])
-        parts = (found["records"], found["workloads"], found["models"])
+        manifest = Manifest.from_json(document["manifest"])
+        parts = (document["records"], document["workloads"], document["models"])
         return Indexed(manifest, *parts, package)
     except (ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
         return None

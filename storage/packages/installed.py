@@ -98,11 +98,11 @@ def offer(text: str, key: str = "") -> Offer:
     signature = _signature_of(text)
     signer = stranger = ""
     if signature:
-        found = Signature.parse(signature, f"{where}{SUFFIX}")
-        found.check(content, where)
-        signer = key if found.key == wanted else found.signer(trusted())
-        stranger = "" if signer else fingerprint(found.key)
-        if wanted is not None and found.key != wanted:
+        parsed = Signature.parse(signature, f"{where}{SUFFIX}")
+        parsed.check(content, where)
+        signer = key if parsed.key == wanted else parsed.signer(trusted())
+        stranger = "" if signer else fingerprint(parsed.key)
+        if wanted is not None and parsed.key != wanted:
             raise StoreError(
                 f"{where!r} is not signed by {key!r} but by {signer or stranger}; "
                 "nothing is installed"
@@ -199,9 +199,9 @@ def look_at(path: Path, shipped: bool, keys: dict[str, bytes]) -> Installed:
 
 def _signer(path: Path, content: bytes, keys: dict[str, bytes]) -> str:
     with contextlib.suppress(OSError, StoreError):
-        found = Signature.parse(path.with_name(path.name + SUFFIX).read_bytes(), path.name)
-        found.check(content, path.name)
-        return found.signer(keys) or fingerprint(found.key)
+        signature = Signature.parse(path.with_name(path.name + SUFFIX).read_bytes(), path.name)
+        signature.check(content, path.name)
+        return signature.signer(keys) or fingerprint(signature.key)
     return ""
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from storage.packages.folders import LEFT_OUT
-from storage.packages.used import Found, Used, all_packages
+from storage.packages.used import PackageFile, Used, all_packages
 from storage.rules import present_rules
 from tilework.kept import folder_state, key_of
 from tilework.overriding import override
@@ -32,15 +32,15 @@ class Knowledge(Union):
         package_problems: one line for each package that is not used, or of which a part is not.
     """
 
-    def __init__(self, store: RecordStore | None, packages: Sequence[Found]) -> None:
+    def __init__(self, store: RecordStore | None, packages: Sequence[PackageFile]) -> None:
         self.store = store
-        self._found = tuple(packages)
+        self._file = tuple(packages)
         super().__init__(())
 
     @cached_property
     def _looked_at(self) -> list[Used]:
         """The packages, looked into when they are first asked for anything."""
-        return [one.used() for one in self._found]
+        return [one.used() for one in self._file]
 
     @property
     def _packages(self) -> list[Used]:
@@ -79,7 +79,7 @@ class Knowledge(Union):
     def state(self) -> str | None:
         """See `tilework.record.Stated`; None with a store that is not on this machine's disks."""
         readable = "Arrow" if find_spec("pyarrow") else ""  # packages without an index, that is
-        names = [readable, *(one.state for one in self._found)]
+        names = [readable, *(one.state for one in self._file)]
         if self.store is not None:
             location = self.store.location
             if not location.local:

@@ -44,8 +44,8 @@ def package_of_store(
     Raises:
         StoreError: the store cannot be read.
     """
-    found = [r for r in best_records(place) if run_of(r.target) == "device"]
-    kept = [_without_host(r) for r in found if wanted is None or wanted(r)]
+    bests = [r for r in best_records(place) if run_of(r.target) == "device"]
+    kept = [_without_host(r) for r in bests if wanted is None or wanted(r)]
     store = RecordStore(place.path, filesystem=place.filesystem)
     return Package(
         Manifest(__version__, tuple(sorted(set(networks))), _traits(kept)),
@@ -85,8 +85,8 @@ def narrowed(package: Package, wanted: Wanted) -> Package:
 
 def _agreed(packages: Sequence[Package]) -> dict[str, str]:
     kinds = sorted({kind for package in packages for kind in package.models})
-    found = {kind: {p.models[kind] for p in packages if kind in p.models} for kind in kinds}
-    return {kind: texts.pop() for kind, texts in found.items() if len(texts) == 1}
+    texts_of = {kind: {p.models[kind] for p in packages if kind in p.models} for kind in kinds}
+    return {kind: texts.pop() for kind, texts in texts_of.items() if len(texts) == 1}
 
 
 def _without_host(record: Record) -> Record:
@@ -95,7 +95,7 @@ def _without_host(record: Record) -> Record:
 
 def _traits(records: Iterable[Record]) -> dict[str, dict[str, str]]:
     """The traits of those targets that were measured on this very machine: of others, a guess."""
-    found = {}
+    traits = {}
     for text, record in {r.target: r for r in records}.items():
         try:
             target = Target(text)
@@ -103,10 +103,10 @@ def _traits(records: Iterable[Record]) -> dict[str, dict[str, str]]:
         except TileworkError:
             continue
         if here is not None and here.id == record.device_id and target.traits():
-            found[text] = target.traits()
-    return found
+            traits[text] = target.traits()
+    return traits
 
 
 def _documents(store: RecordStore, records: Iterable[Record]) -> dict[str, str]:
-    found = {key: store.workload(key) for key in sorted({r.workload_key for r in records})}
-    return {key: text for key, text in found.items() if text is not None}
+    documents = {key: store.workload(key) for key in sorted({r.workload_key for r in records})}
+    return {key: text for key, text in documents.items() if text is not None}

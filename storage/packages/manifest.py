@@ -38,7 +38,7 @@ class Manifest:
             "format": FORMAT,
             "engine": self.engine,
             "networks": sorted(set(self.networks)),
-            "traits": {target: dict(found) for target, found in self.traits.items()},
+            "traits": {target: dict(traits) for target, traits in self.traits.items()},
         }
         return json.dumps(document, sort_keys=True)
 
@@ -68,14 +68,14 @@ class Manifest:
         return cls(
             _plain(document.get("engine", "")),
             tuple(_plain(name) for name in networks),
-            {_plain(target): _pairs(found) for target, found in traits.items()},
+            {_plain(target): _pairs(pairs) for target, pairs in traits.items()},
         )
 
 
-def _pairs(found: Any) -> dict[str, str]:
-    if not isinstance(found, dict) or len(found) > 100:
+def _pairs(pairs: Any) -> dict[str, str]:
+    if not isinstance(pairs, dict) or len(pairs) > 100:
         raise NotPackage("it is damaged: the traits of a target are no list")
-    return {_plain(name): _plain(value) for name, value in found.items()}
+    return {_plain(name): _plain(value) for name, value in pairs.items()}
 
 
 def _plain(text: Any) -> str:

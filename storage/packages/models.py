@@ -38,15 +38,15 @@ class ServingModel:
     def from_json(cls, text: str) -> ServingModel | None:
         """Reads what `to_json` wrote; None if it is something else."""
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except (ValueError, RecursionError):
             return None
-        if not isinstance(found, Mapping) or not isinstance(found.get("document"), str):
+        if not isinstance(document, Mapping) or not isinstance(document.get("document"), str):
             return None
-        serves = found.get("serves")
+        serves = document.get("serves")
         if not isinstance(serves, list) or not all(isinstance(one, str) for one in serves):
             return None
-        return cls(found["document"], tuple(serves), found.get("anywhere") is True)
+        return cls(document["document"], tuple(serves), document.get("anywhere") is True)
 
     def is_for(self, target: str | None) -> bool:
         """Whether searches for a target begin with it; None stands for any."""
@@ -59,10 +59,10 @@ def champions(store: RecordStore, kinds: Iterable[str]) -> dict[str, str]:
     Raises:
         StoreError: the store cannot be read, or a champion is damaged.
     """
-    found = {}
+    champion_of = {}
     for kind in sorted(set(kinds)):
         document = store.models.champion(kind)
         if document is not None:
             card = store.models.card(store.models.champion_name(kind))
-            found[kind] = ServingModel(document, card.serves, card.anywhere).to_json()
-    return found
+            champion_of[kind] = ServingModel(document, card.serves, card.anywhere).to_json()
+    return champion_of

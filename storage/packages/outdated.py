@@ -11,12 +11,12 @@ from tilework.version import __version__
 
 def of_other_rules(package: Content) -> Counter[tuple[int, int | None]]:
     """How many records are not of the present rules: by their version, and by today's."""
-    found: Counter[tuple[int, int | None]] = Counter()
+    counts: Counter[tuple[int, int | None]] = Counter()
     for target, _, version in package.places():
         now = present_rules(target)
         if now != version:
-            found[version, now] += 1
-    return found
+            counts[version, now] += 1
+    return counts
 
 
 def other_rules_text(others: Counter[tuple[int, int | None]], rows: int) -> str:

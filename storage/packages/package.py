@@ -90,8 +90,8 @@ class Package:
 
     def record(self, row: int) -> Record:
         """See `storage.packages.index.Content`."""
-        (found,) = from_table(self.rows.slice(row, 1))
-        return found
+        (record,) = from_table(self.rows.slice(row, 1))
+        return record
 
     def distinct(self, column: str) -> list[str]:
         """The different texts of a column, sorted."""
@@ -176,10 +176,10 @@ def check_documents(package: Package) -> None:
 
     for key, document in package.workloads.items():
         try:
-            found = dag_from_json(document).workload_key
+            workload_key = dag_from_json(document).workload_key
         except TileworkError as error:
             raise NotPackage(f"what a workload computes cannot be read ({error})") from None
-        if found != key:
+        if workload_key != key:
             raise NotPackage("it is damaged: a workload computes something else than it says")
 
 
@@ -262,8 +262,8 @@ def _where(rows: pa.Table, column: str, wrong: Callable[[str], bool]) -> np.ndar
     """Of which rows a text is wrong; each text is looked at once."""
     texts = rows.column(column).combine_chunks().dictionary_encode()
     bad = np.array([bool(wrong(text)) for text in texts.dictionary.to_pylist()] or [False])
-    found: np.ndarray = bad[texts.indices.to_numpy(zero_copy_only=False)]
-    return found if len(rows) else np.zeros(0, bool)
+    mask: np.ndarray = bad[texts.indices.to_numpy(zero_copy_only=False)]
+    return mask if len(rows) else np.zeros(0, bool)
 
 
 def _unprintable(text: str) -> bool:
@@ -283,11 +283,13 @@ def _unpacked(packed: bytes) -> dict[str, str]:
         plain = opener.decompress(base64.b64decode(packed, validate=True), _LARGEST_TEXT)
         if opener.unconsumed_tail or not opener.eof:
             raise NotPackage("it is damaged: what it says of its workloads has no end")
-        found = json.loads(plain)
+        document = json.loads(plain)
     except (zlib.error, binascii.Error, RecursionError, ValueError) as error:
         if isinstance(error, NotPackage):
             raise
         raise NotPackage("it is damaged: what its workloads compute cannot be read") from None
-    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+    if not isinstance(document, dict) or not all(
+        isinstance(text, str) for text in document.values()
+    ):
         raise NotPackage("it is damaged: what its workloads compute is no list of texts")
-    return found
+    return document

@@ -142,21 +142,21 @@ def public_key(given: str) -> bytes:
     if not Path(given).expanduser().is_file():
         listed = ", ".join(sorted(known)) or "none"
         raise StoreError(f"there is no key {given!r}: name a file, or a trusted key ({listed})")
-    found: bytes = key_of(Path(given).expanduser(), "public").public_bytes_raw()
-    return found
+    raw: bytes = key_of(Path(given).expanduser(), "public").public_bytes_raw()
+    return raw
 
 
 def trusted() -> dict[str, bytes]:
     """The keys whose packages are welcome, by name. Files that are no key are left out."""
     from tilework.errors import TileworkError
 
-    found: dict[str, bytes] = {}
+    keys: dict[str, bytes] = {}
     for path in sorted(keys_folder().glob(f"*{PUBLIC}")):
         try:
-            found[path.name.removesuffix(PUBLIC)] = key_of(path, "public").public_bytes_raw()
+            keys[path.name.removesuffix(PUBLIC)] = key_of(path, "public").public_bytes_raw()
         except TileworkError:
             continue
-    return found
+    return keys
 
 
 def trust(given: str, name: str = "") -> tuple[str, bytes]:

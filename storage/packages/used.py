@@ -29,7 +29,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Found:
+class PackageFile:
     """A package's file as it was found, not looked into.
 
     Attributes:
@@ -50,8 +50,8 @@ class Found:
 
     def used(self) -> Used:
         """What is in it."""
-        found = index_in(self.content, self.index)
-        if found is None:
+        index = index_in(self.content, self.index)
+        if index is None:
             try:
                 from storage.packages.installed import look_at  # with it comes pyarrow
             except ImportError as error:
@@ -61,14 +61,14 @@ class Found:
                 )
             whole = look_at(self.path, self.shipped, {})
             return Used(whole.name, self.shipped, whole.package, whole.problem)
-        problem = other_rules_text(of_other_rules(found), len(found.rows))
-        return Used(self.path.name.removesuffix(ENDING), self.shipped, found, problem)
+        problem = other_rules_text(of_other_rules(index), len(index.rows))
+        return Used(self.path.name.removesuffix(ENDING), self.shipped, index, problem)
 
 
-def all_packages() -> list[Found]:
+def all_packages() -> list[PackageFile]:
     """All packages that a compile looks at, those of this user first, by name."""
-    own = [_found(path, False) for path in files(packages_folder())]
-    return own + [_found(path, True) for path in files(shipped_folder())]
+    own = [_file(path, False) for path in files(packages_folder())]
+    return own + [_file(path, True) for path in files(shipped_folder())]
 
 
 def used() -> list[Used]:
@@ -76,5 +76,5 @@ def used() -> list[Used]:
     return [one.used() for one in all_packages()]
 
 
-def _found(path: Path, shipped: bool) -> Found:
-    return Found(path, shipped, read(path), read(path.with_name(path.name + SUFFIX)))
+def _file(path: Path, shipped: bool) -> PackageFile:
+    return PackageFile(path, shipped, read(path), read(path.with_name(path.name + SUFFIX)))

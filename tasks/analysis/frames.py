@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from storage import plausible
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from storage import RecordStore
 
 GROUP = ["workload_key", "target", "machine"]
 """Columns within which latencies compare: see `tilework.record.best_of`."""
@@ -25,17 +27,7 @@ NEEDED_BY_BEST = (
 """Columns that `best_rows` needs."""
 
 
-class Tables(Protocol):
-    """What is asked of a record store."""
-
-    def scan(self, columns: Sequence[str] | None = None) -> Iterable[Any]:
-        """These columns of all records as Arrow tables of bounded size, each record once."""
-
-    def operations(self, workload_key: str) -> float | None:
-        """Operations of a workload, if they are known."""
-
-
-def load(store: Tables, columns: Sequence[str]) -> pd.DataFrame:
+def load(store: RecordStore, columns: Sequence[str]) -> pd.DataFrame:
     """The columns of all records, in no particular order; texts are categories.
 
     Beside them stand ``machine`` and ``speaker``, if the three columns that tell devices apart are
@@ -84,10 +76,10 @@ def _part(table: Any) -> dict[str, Any]:
     return columns
 
 
-def _miscounted(frame: pd.DataFrame, store: Tables) -> Any:
+def _miscounted(frame: pd.DataFrame, store: RecordStore) -> Any:
     """Of which rows the operations are not the workload's; asked only where rows disagree."""
-    found = frame["flops"].groupby(frame["workload_key"], observed=True).agg(["min", "max"])
-    odd = found.index[found["max"] > plausible.OTHER_COUNT * found["min"]]
+    counts = frame["flops"].groupby(frame["workload_key"], observed=True).agg(["min", "max"])
+    odd = counts.index[counts["max"] > plausible.OTHER_COUNT * counts["min"]]
     known = {key: count for key in odd if (count := store.operations(str(key))) is not None}
     right = frame["workload_key"].astype(object).map(known)
     low, high = np.minimum(right, frame["flops"]), np.maximum(right, frame["flops"])
@@ -138,11 +130,11 @@ def _numbers(decisions: Any) -> np.ndarray:
     offsets = [chunk.offsets.to_numpy() - chunk.offsets[0].as_py() for chunk in chunks]
     longest = max((int(np.diff(part).max()) for part in offsets), default=0)
     factors = np.random.default_rng(0).integers(0, 2**63, longest, np.uint64) * 2 + 1
-    found = [
+    parts = [
         _number_lists(chunk.flatten().to_numpy(), part, factors)
         for chunk, part in zip(chunks, offsets, strict=True)
     ]
-    return np.concatenate([np.zeros(0, np.uint64), *found])
+    return np.concatenate([np.zeros(0, np.uint64), *parts])
 
 
 def _number_lists(values: np.ndarray, offsets: np.ndarray, factors: np.ndarray) -> np.ndarray:
@@ -166,14 +158,14 @@ def wanted(
 
 
 def _overruling(
-    frame: pd.DataFrame, rows: np.ndarray, made: np.ndarray, final: np.ndarray
+    frame: pd.DataFrame, rows: np.ndarray, created: np.ndarray, final: np.ndarray
 ) -> np.ndarray:
     """When devices with an id held finals that speak for rows without one; else long ago."""
     name = _numbers_of(frame, [*GROUP, "device"])[rows]
     known = (frame["device_id"] != "").to_numpy()[rows]
     latest = np.full(name.max(initial=-1) + 1, -(2**62))
     speak = final & known
-    np.maximum.at(latest, name[speak], made[speak])
+    np.maximum.at(latest, name[speak], created[speak])
     return np.where(known, -(2**62), latest[name])
 
 
@@ -186,27 +178,28 @@ def best_rows(frame: pd.DataFrame) -> pd.DataFrame:
     search, final = ((frame["purpose"] == name).to_numpy() for name in ("search", "final"))
     rows = np.flatnonzero(frame["usable"].to_numpy() & (search | final))
     group = group_numbers(frame)[rows]
-    made = frame["created_at"].astype("int64").to_numpy()[rows]
+    created = frame["created_at"].astype("int64").to_numpy()[rows]
     final = final[rows]
     batch = _numbers_of(frame, ["run_id", "round"])[rows]
     voice = _numbers_of(frame, [*GROUP, "speaker"])[rows]
     verdict, speaks = (np.full(voice.max(initial=-1) + 1, least) for least in (-(2**62), -1))
     order = np.flatnonzero(final)
-    order = order[np.argsort(made[order], kind="stable")]
-    verdict[voice[order]], speaks[voice[order]] = made[order], batch[order]  # the last one stays
-    same = final & (made == verdict[voice]) & (batch == speaks[voice])
-    named = _overruling(frame, rows, made, final)
-    kept = ((made > verdict[voice]) | same) & ((made > named) | (same & (made == named)))
+    order = order[np.argsort(created[order], kind="stable")]
+    verdict[voice[order]] = created[order]  # the last one stays
+    speaks[voice[order]] = batch[order]
+    same = final & (created == verdict[voice]) & (batch == speaks[voice])
+    named = _overruling(frame, rows, created, final)
+    kept = ((created > verdict[voice]) | same) & ((created > named) | (same & (created == named)))
     rows, group = rows[kept], group[kept]
     latency = frame["latency_s"].to_numpy()[rows]
     least = np.full(group.max(initial=-1) + 1, np.inf)
     np.minimum.at(least, group, latency)
     fastest = latency == least[group]
-    found = frame.iloc[rows[fastest]].assign(_group=group[fastest])
-    found = found.sort_values("record_id", key=lambda ids: ids.astype(str), kind="stable")
-    found = found.drop_duplicates("_group").drop(columns="_group")
+    bests = frame.iloc[rows[fastest]].assign(_group=group[fastest])
+    bests = bests.sort_values("record_id", key=lambda ids: ids.astype(str), kind="stable")
+    bests = bests.drop_duplicates("_group").drop(columns="_group")
     places = ["target", "machine", "workload_key"]  # the store's files do not decide the order
-    return found.sort_values(places, key=lambda column: column.astype(str), ignore_index=True)
+    return bests.sort_values(places, key=lambda column: column.astype(str), ignore_index=True)
 
 
 def group_numbers(frame: pd.DataFrame) -> np.ndarray:

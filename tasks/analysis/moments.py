@@ -42,8 +42,8 @@ def moment_of(text: str, frame: pd.DataFrame, now: datetime) -> Moment:
     Raises:
         TileworkError: it names no time, or several runs.
     """
-    if found := re.fullmatch(r"(\d{1,4})([mhdw])", text):
-        at = now - timedelta(**{_UNITS[found[2]]: float(found[1])})
+    if span := re.fullmatch(r"(\d{1,4})([mhdw])", text):
+        at = now - timedelta(**{_UNITS[span[2]]: float(span[1])})
         return Moment(at, f"{at.astimezone():%Y-%m-%d %H:%M}")
     try:
         at = datetime.fromisoformat(text)

@@ -36,7 +36,7 @@ def calls_of(network: str, target: str, keys: Iterable[str]) -> Mapping[str, flo
     """
     wanted = set(keys)
     for precision in PRECISIONS:
-        found = tasks_of(network, target, precision)
-        if found is not None and wanted <= found.keys():
-            return found
+        tasks = tasks_of(network, target, precision)
+        if tasks is not None and wanted <= tasks.keys():
+            return tasks
     return None

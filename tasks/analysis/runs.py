@@ -90,11 +90,11 @@ def runs(frame: pd.DataFrame) -> list[RunSummary]:
 
 def _counts(frame: pd.DataFrame, column: str) -> dict[int, dict[str, int]]:
     """How often each value of ``column`` occurs in each numbered group, the commonest first."""
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     counted = frame.groupby(["number", column], observed=True).size()
     for (number, value), count in counted.sort_values(ascending=False, kind="stable").items():
-        found.setdefault(number, {})[str(value)] = int(count)
-    return found
+        counts.setdefault(number, {})[str(value)] = int(count)
+    return counts
 
 
 def _drifted(frame: pd.DataFrame) -> dict[int, int]:

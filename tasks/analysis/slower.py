@@ -80,7 +80,7 @@ def slower(frame: pd.DataFrame, since: Moment, limit: float = 0.05) -> list[Slow
     out = []
     for group, row in zip(both.index, both.itertuples(index=False), strict=True):
         ran = again.get(group)
-        found = Slower(
+        program = Slower(
             workload=str(row.workload),
             network=str(row.network),
             target=str(group[1]),
@@ -94,8 +94,8 @@ def slower(frame: pd.DataFrame, since: Moment, limit: float = 0.05) -> list[Slow
             machine=None if ran is None or ran.machine is None else ran.machine - 1.0,
             cause="",
         )
-        if found.worst > limit:
-            out.append(_explained(found, ran, limit, str(row.purpose_then) == "final"))
+        if program.worst > limit:
+            out.append(_explained(program, ran, limit, str(row.purpose_then) == "final"))
     return sorted(out, key=lambda one: -one.worst)
 
 
@@ -160,16 +160,16 @@ def _again(frame: pd.DataFrame, since: Moment) -> dict[tuple[str, str, str], _Ag
     return out
 
 
-def _explained(found: Slower, ran: _Again | None, limit: float, was_final: bool) -> Slower:
+def _explained(program: Slower, ran: _Again | None, limit: float, was_final: bool) -> Slower:
     from dataclasses import replace
 
-    if ran is None or found.again is None or found.again <= limit:
+    if ran is None or program.again is None or program.again <= limit:
         cause = (
             "later finals found it slower than earlier ones did"
             if was_final
             else "finals found it slower than the single measurement before"
         )
-    elif found.machine is not None and found.machine > limit:
+    elif program.machine is not None and program.machine > limit:
         cause = "the machine: its calibration loop is slower, too"
     elif not ran.same_code:
         old, new = ran.versions
@@ -177,4 +177,4 @@ def _explained(found: Slower, ran: _Again | None, limit: float, was_final: bool)
         cause = f"the same schedules became other code{versions}"
     else:
         cause = "the same code is slower and the calibration is not: memory, caches, neighbours"
-    return replace(found, cause=cause)
+    return replace(program, cause=cause)

@@ -64,9 +64,7 @@ class Canary:
         return Candidate(self.sketch_id, self.row, 0.0, "")
 
 
-def freeze(
-    store: RecordStore, target: Target, device: DeviceIdentity, count: int = COUNT
-) -> tuple[Canary, ...]:
+def freeze(store: RecordStore, target: Target, device: DeviceIdentity) -> tuple[Canary, ...]:
     """A few of the best kernels of this device, from slow to fast; none if it has no records.
 
     They are spread over the latencies that are there, so that they lean on different parts of the
@@ -75,12 +73,12 @@ def freeze(
     from tilework.space import space_of
 
     rules = space_of(target).version
-    found = []
+    records = []
     for key in sorted(store.workload_keys(str(target)))[:LOOKED_AT]:
         record = store.best(key, str(target), device)
         if record is not None and record.rules_version == rules and store.workload(key):
-            found.append(record)
-    return tuple(Canary.of(record) for record in _spread(_handy(found, count), count))
+            records.append(record)
+    return tuple(Canary.of(record) for record in _spread(_handy(records, COUNT), COUNT))
 
 
 def task_of(store: RecordStore, canary: Canary, target: Target) -> SearchTask | None:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,18 +14,11 @@ from tasks.canary.drift import Watch, forget
 from tasks.canary.frozen import Canary
 from tilework.errors import StoreError
 
+if TYPE_CHECKING:
+    from storage.documents import Documents
+
 KIND = "canary"
 """Kind of the documents, see `storage.documents`."""
-
-
-class DocumentsLike(Protocol):
-    """Named texts beside the records; see `storage.documents.Documents`."""
-
-    def keep(self, name: str, content: bytes) -> Any:
-        """Keeps a document, in place of one of the same name."""
-
-    def read(self, name: str) -> bytes | None:
-        """A document, or None."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +77,7 @@ def journal_name(device: str, host: str, target: str) -> str:
 _FORM = TypeAdapter(Journal)
 
 
-def read_journal(documents: DocumentsLike, device: str, host: str, target: str) -> Journal | None:
+def read_journal(documents: Documents, device: str, host: str, target: str) -> Journal | None:
     """The journal that was kept, or None.
 
     Raises:
@@ -103,6 +96,6 @@ def read_journal(documents: DocumentsLike, device: str, host: str, target: str) 
         ) from None
 
 
-def keep_journal(documents: DocumentsLike, journal: Journal) -> None:
+def keep_journal(documents: Documents, journal: Journal) -> None:
     """Keep the journal, in place of the one before."""
     documents.keep(journal.name, _FORM.dump_json(journal))

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from tasks.patience import patiently
-from tasks.run import SearchPlan, prepare, run_final, run_round
+from tasks.plan import SearchPlan
+from tasks.run import prepare, run_final, run_round
 
 if TYPE_CHECKING:
     from storage import RecordStore

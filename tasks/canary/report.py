@@ -59,16 +59,16 @@ class CanaryReport:
             return f"the machine is slower than usual ({change}); kernels are not judged"
         if watch.machine.side > 0:
             return f"the machine is slower this time ({change}): the next reading tells"
-        found = [f"the machine is as usual ({change})"]
+        parts = [f"the machine is as usual ({change})"]
         for word, names in (("slower", watch.slow), ("failing", watch.broken)):
             if names:
-                found.append(f"{word}: {', '.join(self.kernels.get(one, one) for one in names)}")
-        if len(found) == 1:
-            found.append("kernels, too")
+                parts.append(f"{word}: {', '.join(self.kernels.get(one, one) for one in names)}")
+        if len(parts) == 1:
+            parts.append("kernels, too")
         new = sum(not track.usual for track in watch.kernels.values())
         if new:
-            found.append(f"{new} of {len(watch.kernels)} kernels still being learnt")
-        return "; ".join(found)
+            parts.append(f"{new} of {len(watch.kernels)} kernels still being learnt")
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,15 @@ def kernels_line(journal: Journal, before: Watch) -> str:
     """The kernels that are slow, or fail, since the watch before; empty if none is."""
     names = {canary.name: canary.workload for canary in journal.canaries}
     watch = journal.watch
-    found = [
+    changes = [
         f"{names[name]} takes {_change(watch.kernels[name])}"
         for name in watch.slow
         if name not in before.slow
     ]
-    found += [f"{names[name]} fails" for name in watch.broken if name not in before.broken]
-    if not found:
+    changes += [f"{names[name]} fails" for name in watch.broken if name not in before.broken]
+    if not changes:
         return ""
-    return f"{journal.device_name} on {journal.host} is as usual, but {'; '.join(found)}"
+    return f"{journal.device_name} on {journal.host} is as usual, but {'; '.join(changes)}"
 
 
 def remedy_line(remedy: Remedy) -> str:

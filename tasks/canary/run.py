@@ -133,7 +133,7 @@ class _Canary:
             journal, machine_alert = self._machine_alert(journal)
             self._keep(journal)
             kernels_alert = kernels_line(journal, before)
-            found = replace(
+            report = replace(
                 blank,
                 watch=journal.watch,
                 kernels={canary.name: canary.workload for canary in journal.canaries},
@@ -141,7 +141,7 @@ class _Canary:
                 kernels_alert=kernels_alert,
             )
             remedies = self._remedied(journal, dict(tasks), measurer)
-        return replace(found, remedies=remedies, notes=tuple(self.notes))
+        return replace(report, remedies=remedies, notes=tuple(self.notes))
 
     # --- the journal ---------------------------------------------------------------------------
 
@@ -153,14 +153,16 @@ class _Canary:
         fresh = Journal(self.device.id, self.device.name, self.host, str(self.target), rules)
         if self.plan.refreeze:
             return self._frozen(fresh)
-        found = read_journal(self.documents, self.device.id, self.host, str(self.target))
-        if found is None:
+        journal = read_journal(self.documents, self.device.id, self.host, str(self.target))
+        if journal is None:
             return self._frozen(fresh)
-        found = self._without_lost(found)
-        if found.rules_version != rules:
+        journal = self._without_lost(journal)
+        if journal.rules_version != rules:
             self.notes.append("the sketch rules changed: other kernels are frozen")
-            return self._frozen(replace(fresh, rounds=found.rounds, remedied_at=found.remedied_at))
-        return found if found.canaries else self._frozen(found)
+            return self._frozen(
+                replace(fresh, rounds=journal.rounds, remedied_at=journal.remedied_at)
+            )
+        return journal if journal.canaries else self._frozen(journal)
 
     def _without_lost(self, journal: Journal) -> Journal:
         """The journal without kernels of which the store does not know what they compute."""

@@ -82,8 +82,8 @@ def grown(store: RecordStore) -> list[Growth]:
     from tasks.learning.material import kind_of, rows_of
 
     counts = rows_of(store)
-    found = []
+    kinds = []
     for kind in sorted({kind_of(target) for target in counts}):
         own = {target: n for target, n in counts.items() if kind_of(target) == kind}
-        found.append(growth(store.models, kind, sum(own.values()), sorted(own)))
-    return found
+        kinds.append(growth(store.models, kind, sum(own.values()), sorted(own)))
+    return kinds

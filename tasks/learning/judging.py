@@ -93,7 +93,7 @@ def without_target(
     Each target is judged on some parts of the workloads, the next one on the next: so many that
     every part is judged on.
     """
-    found: list[Case] = []
+    cases: list[Case] = []
     every = material.targets
     if len(every) < 2:
         return []
@@ -105,8 +105,8 @@ def without_target(
             rest = (t for t in material.taught if t.target != target and t.group not in held)
             model = of_some(memory, rest)
             asked = (t for t in material.taught if t.target == target and t.group in held)
-            found += cases_of(asked, {"model": model})
-    return found
+            cases += cases_of(asked, {"model": model})
+    return cases
 
 
 def _against(
@@ -121,7 +121,7 @@ def _against(
     fresh = [one for one in material.taught if not all(known(p).all() for p in one.programs)]
     strange = {id(one) for one in fresh if not any(known(p).any() for p in one.programs)}
     groups = folds(material, CHAMPION_PARTS) or [frozenset[str]()] * CHAMPION_PARTS
-    found: list[Case] = []
+    cases: list[Case] = []
     for number, held in enumerate(groups):
 
         def judged(programs: NDArray[np.uint64], part: int = number) -> NDArray[np.bool_]:
@@ -140,11 +140,11 @@ def _against(
         rival = trained([*taught, *(o for one in familiar for o in one.only(rest))])
         rankers = {"model": rival, "champion": champion}
         try:
-            found += cases_of(apart, rankers)
-            found += cases_of(familiar, rankers, judged)
+            cases += cases_of(apart, rankers)
+            cases += cases_of(familiar, rankers, judged)
         except CostModelError as error:
             return [], f"the champion cannot be asked any more: {error}"
-    return found, ""
+    return cases, ""
 
 
 def _all(one: Taught) -> Sequence[Observation]:
@@ -179,7 +179,7 @@ def cases_of(
         rankers: by name.
         wanted: which programs to judge on; all if None.
     """
-    found = []
+    cases = []
     for one in taught:
         observations = list(one.observations) if wanted is None else one.only(wanted)
         if not _enough(observations):
@@ -192,8 +192,8 @@ def cases_of(
         }
         scores["draft"] = np.concatenate([-np.log(o.batch.draft_s) for o in observations])
         key, weight = one.lesson.workload_key, 1.0 / float(latency.min())
-        found.append(Case(key, one.target, weight, latency, scores))
-    return found
+        cases.append(Case(key, one.target, weight, latency, scores))
+    return cases
 
 
 def _enough(observations: Sequence[Observation]) -> bool:
@@ -218,15 +218,13 @@ class Standing:
     gain: tuple[float, ...] = ()
 
 
-def standing(
-    cases: Sequence[Case], ranker: str, other: str, target: str = "", least: int = LEAST_WORKLOADS
-) -> Standing:
+def standing(cases: Sequence[Case], ranker: str, other: str, target: str = "") -> Standing:
     """How two rankers compare on some cases."""
     workloads = len({case.workload_key for case in cases})
     if not cases:
         return Standing(target, 0, {})
     top = {name: (top_k(cases, name, 1), top_k(cases, name, 5)) for name in (other, ranker)}
-    gain = interval(cases, ranker, other, 1, share=SHARE) if workloads >= least else ()
+    gain = interval(cases, ranker, other, 1, share=SHARE) if workloads >= LEAST_WORKLOADS else ()
     return Standing(target, workloads, top, gain)
 
 

@@ -55,14 +55,14 @@ class Taught:
 
     def only(self, wanted: Callable[[NDArray[np.uint64]], NDArray[np.bool_]]) -> list[Observation]:
         """The observations of programs for which ``wanted`` says so; empty ones are left out."""
-        found = []
+        kept = []
         for observation, programs in zip(self.observations, self.programs, strict=True):
             keep = wanted(programs)
             if keep.all():
-                found.append(observation)
+                kept.append(observation)
             elif keep.any():
-                found.append(_part(observation, np.flatnonzero(keep)))
-        return found
+                kept.append(_part(observation, np.flatnonzero(keep)))
+        return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def gather(stores: Sequence[RecordStore], kind: str, most: int = MOST) -> Materi
         StoreBusy: a store cannot be read now.
     """
     held: Counter[str] = Counter()
-    found: list[Taught] = []
+    taught: list[Taught] = []
     seen: set[int] = set()
     for store in stores:
         counts = {t: n for t, n in rows_of(store).items() if kind_of(t) == kind}
@@ -121,9 +121,9 @@ def gather(stores: Sequence[RecordStore], kind: str, most: int = MOST) -> Materi
         for lesson in lessons(store, sorted(counts), most=most // len(stores)):
             one = _first_of_each(_taught(lesson), seen)
             if len(one):
-                found.append(one)
-    found.sort(key=lambda one: (one.target, one.lesson.workload_key, one.lesson.device))
-    return Material(kind, tuple(store.path for store in stores), tuple(found), dict(held))
+                taught.append(one)
+    taught.sort(key=lambda one: (one.target, one.lesson.workload_key, one.lesson.device))
+    return Material(kind, tuple(store.path for store in stores), tuple(taught), dict(held))
 
 
 def opened(stores: Sequence[str], tell: Tell) -> tuple[list[RecordStore], dict[str, int]]:
@@ -134,24 +134,24 @@ def opened(stores: Sequence[str], tell: Tell) -> tuple[list[RecordStore], dict[s
     """
     if not stores:
         raise StoreError("name a record store to learn from")
-    found = [patiently(partial(open_store, path, must_exist=True), tell) for path in stores]
+    open_stores = [patiently(partial(open_store, path, must_exist=True), tell) for path in stores]
     held: Counter[str] = Counter()
-    for store in found:
+    for store in open_stores:
         for target, count in patiently(partial(rows_of, store), tell).items():
             held[kind_of(target)] += count
     if not held:
         raise StoreError(f"there are no records in {', '.join(map(repr, stores))}: tune something")
-    return found, dict(sorted(held.items()))
+    return open_stores, dict(sorted(held.items()))
 
 
 def rows_of(store: RecordStore) -> dict[str, int]:
     """How many records of each target a store holds: one column is read."""
-    found: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
     for table in store.scan(["target"]):
         counts = table.column("target").value_counts()
         for one in counts.to_pylist():
-            found[one["values"]] += one["counts"]
-    return dict(found)
+            rows[one["values"]] += one["counts"]
+    return dict(rows)
 
 
 def kind_of(target: str) -> str:

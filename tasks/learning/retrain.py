@@ -88,10 +88,12 @@ def retrain(
     Raises:
         StoreError: a store is missing, or cannot be read or written.
     """
-    found, counts = opened(stores, tell)
+    open_stores, counts = opened(stores, tell)
     done = []
     for kind, held in counts.items():
-        one = patiently(partial(_retrain, found, kind, held, most, force, grown, by, tell), tell)
+        one = patiently(
+            partial(_retrain, open_stores, kind, held, most, force, grown, by, tell), tell
+        )
         done.append(one)
     return done
 

@@ -122,14 +122,16 @@ def evaluate_transfer(
     Raises:
         StoreError: a store is missing, or cannot be read or written; ``only`` names nothing.
     """
-    found, kinds = opened(stores, tell)
+    open_stores, kinds = opened(stores, tell)
     done, known = [], set[str]()
     for kind in kinds:
-        material = patiently(partial(gather, found, kind, most), tell)
+        material = patiently(partial(gather, open_stores, kind, most), tell)
         subjects = _subjects(material)
         known |= {one.name for one in subjects}
         done.append(
-            patiently(partial(_evaluate, found[0], material, subjects, only, new, tell), tell)
+            patiently(
+                partial(_evaluate, open_stores[0], material, subjects, only, new, tell), tell
+            )
         )
     unknown = [name for name in only if name not in known]
     if unknown:
@@ -154,8 +156,8 @@ class _Subject:
 def _subjects(material: Material) -> list[_Subject]:
     """What can be left out: targets, and devices if there are several."""
     devices = sorted({one.lesson.device for one in material.taught})
-    found = [_Subject("target", target) for target in material.targets]
-    return found + [_Subject("device", name) for name in (devices if len(devices) > 1 else ())]
+    subjects = [_Subject("target", target) for target in material.targets]
+    return subjects + [_Subject("device", name) for name in (devices if len(devices) > 1 else ())]
 
 
 def _evaluate(
@@ -226,7 +228,7 @@ def last_report(store: RecordStore, kind: str) -> Transfers | None:
     if content is None:
         return None
     try:
-        found = json.loads(content)
+        document = json.loads(content)
         rows = [
             Transfer(
                 row["what"],
@@ -236,8 +238,8 @@ def last_report(store: RecordStore, kind: str) -> Transfers | None:
                 tuple(map(float, row["over_draft"])),
                 tuple(map(float, row["over_own"])),
             )
-            for row in found["rows"]
+            for row in document["rows"]
         ]
-        return Transfers(**{**found, "rows": tuple(rows)})
+        return Transfers(**{**document, "rows": tuple(rows)})
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

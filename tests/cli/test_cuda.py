@@ -9,7 +9,7 @@ from flows import pipeline
 from flows.cli import doctor
 from flows.settings import TuneSettings
 from storage import RecordStore
-from tasks import compare, finish
+from tasks import compare, standing
 from tasks.engines import random_inputs
 from tilework.errors import ModuleError
 from tilework.kinds.cuda import target as cuda_target
@@ -143,7 +143,7 @@ def quick(monkeypatch):
 
     monkeypatch.setattr(compare, "time_engines", briefly)
     monkeypatch.setattr(
-        finish,
+        standing,
         "time_at_points",
         lambda engines, net, seconds: briefly(engines, random_inputs(net), seconds),
     )

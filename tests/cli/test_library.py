@@ -44,7 +44,9 @@ def test_a_decoder_that_continues_its_past_in_place(cli):
     ranges = [f"--shape={s}" for s in ("batch=1..2", "seq=1..5:1", "past=0..40:9")]
     words = ("compile", "./decoder.onnx", *ranges, "--threads", "1", "--in-place")
     assert cli(*words, "--output", "decoder.so", "--header", "decoder.h").exit_code == 0
-    assert "int tw_decoder_set_symbols(tw_decoder *context" in Path("decoder.h").read_text()
+    header = Path("decoder.h").read_text()
+    assert "int tw_decoder_set_symbols(tw_decoder *context" in header
+    assert "output 1  present_0  float32" in header  # as the file calls it
     for output in ("net.so", "net.tw"):
         told = cli.error("compile", "mlp", "--in-place", "--output", output)
         assert "mlp has no output that continues an input" in told

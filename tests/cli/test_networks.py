@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from flows.cli.commands import joined
 from tests.graph.cut_models import TWICE, model
 from tilework.graph import failures, passes
 from tilework.index.symbols import symbol
@@ -40,6 +41,12 @@ def test_help_lists_every_command(cli):
 def test_help_teaches_by_example(cli, command):
     subcommand = ["records", "distill"] if command == "records" else [command]
     assert f"tilework {command}" in cli(*subcommand, "--help").stdout
+
+
+def test_help_is_as_wide_as_the_terminal():
+    assert joined("Do it.\n\nWith\ncare.\n\nExample\n\n  a\n  b") == (
+        "Do it.\n\nWith care.\n\nExample\n\n  a\n  b"
+    )
 
 
 def test_networks_lists_the_zoo(cli):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from tests.graph import onnx_models
 from tests.hosts import runs_x86
-from tilework import Target, from_onnx, zoo
+from tilework import Target, from_onnx, load_module, zoo
 from tilework import compile as compile_network
 
 pytest.importorskip("onnxruntime")
@@ -52,6 +53,26 @@ def test_onnx_resnet(tmp_path, target):
     model = onnx_models.resnet(50, image=64, classes=10, width=16)
     path = onnx_models.save(model, tmp_path / "resnet.onnx")
     check(from_onnx(path), path, target)
+
+
+def test_outputs_have_the_names_of_the_file(tmp_path):
+    """Passes make other values; a name that an input has, too, cannot be kept."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[2, 8] x, float[2, 8] z) => (float[2, 8] states, float[2, 8] z, float[2, 8] z_out) {
+        d = ReduceMean<axes = [1]>(x)
+        c = Sub(x, d)
+        v = Mul(c, c)
+        e = ReduceMean<axes = [1]>(v)
+        s = Sqrt(e)
+        states = Div(c, s)
+        z_out = Identity(states)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    net = from_onnx(tmp_path / "net.onnx")
+    module = check(net, tmp_path / "net.onnx", Target("llvm -num-cores=2"))
+    assert [v.name for v in module.outputs] == ["states", "z_out", "z_out_out"]
+    module.save(tmp_path / "net.tw")
+    assert load_module(tmp_path / "net.tw").outputs == module.outputs
 
 
 @runs_x86

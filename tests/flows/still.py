@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks import finish
+from tasks import standing
 from tilework.kinds.cpu.device import DEVICE
 from tilework.measure.settings import Settings
 from tilework.runtime.samples import Samples
@@ -33,7 +33,7 @@ def still(patch: pytest.MonkeyPatch) -> None:
     def timed(engines, net, seconds):
         return {name: samples(GOOD[name]) for name in engines}
 
-    patch.setattr(finish, "time_at_points", timed)
+    patch.setattr(standing, "time_at_points", timed)
     patch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     patch.setattr(type(DEVICE), "settings", lambda _: BRIEF)
 

@@ -68,7 +68,7 @@ def test_a_promotion_is_a_page_and_an_event(prefect_server, store, believed):
         (promoted,) = events(client, MODEL_PROMOTED)
         grown = events(client, STORE_GROWN)
     card = pages["model-llvm"]
-    assert card.startswith(f"# Cost model for llvm\n\n**{done.name[:1].upper()}{done.name[1:]} is")
+    assert card.startswith(f"# Cost model for llvm\n\n**{done.name} is")
     assert f"The champion is `{done.name}`." in card
     assert f"| {target_words(TARGETS[0])} | 3 |" in card
     assert "## Champions" in card and "not judged: 3 workloads, 8 needed" in card

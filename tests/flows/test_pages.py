@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from flows.shell.pages import summary_page
-from tasks.report import Progress, Standing, Timing, TuneReport
+from tasks.report import Loss, Progress, Standing, Timing, TuneReport
 from tilework.search.report import TaskRow
 
 
-def page(total_ms, network_ms=1.273, disturbed=(), latency_ms=1.0):
-    row = TaskRow(0, "conv", 1, latency_ms, 100.0, 64, 2.0)
+def page(total_ms, network_ms=1.273, disturbed=(), latency_ms=1.0, note="", **more):
+    row = TaskRow(0, "conv", 1, latency_ms, 100.0, 64, 2.0, note)
     progress = Progress(
         "llvm -mcpu=znver4", (row,), 3, 64, 9.0, total_ms * 1e-3, 64, None, finals=1,
         disturbed=disturbed,
     )  # fmt: skip
     timings = [Timing(ms, ms, ms, ms, 0.0) for ms in (2.0, network_ms)]
     standing = Standing(*timings, network_ms / 2.0)
-    report = TuneReport("run", "net", progress.target, "records", "", progress, standing=standing)
+    words = ("run", "net", progress.target, "records", "")
+    report = TuneReport(*words, progress, standing=standing, **more)
     return summary_page(report, "tune net")
 
 
@@ -40,3 +41,9 @@ def test_finals_that_were_disturbed_are_told_and_no_drift_is_denied():
 @pytest.mark.parametrize("ratio", [0.5, 2.0])
 def test_both_ways_of_being_off_are_told(ratio):
     assert f"task 0 {ratio:.1f}x" in page(1.2, disturbed=((0, ratio),))
+
+
+def test_a_page_says_what_the_terminal_says_of_what_is_left_and_lost():
+    found = page(1.2, note="it is slow", left="2 nodes: NMS", loss=Loss(0.1, 0.01, 8, 0, 0))
+    assert "| left | 2 nodes: NMS |" in found and "| loss | 8 bits against float32" in found
+    assert found.endswith("64 |\n\n- no more trials for task 0: it is slow")

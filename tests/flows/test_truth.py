@@ -16,7 +16,7 @@ from flows.pipeline import TuneFailed, tune_pipeline
 from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
 from storage import RecordStore
-from tasks import check, device_lock, finish
+from tasks import check, device_lock, goals, standing
 from tasks.patience import SearchClock, patiently
 from tasks.stages import PLAIN, Stages
 from tests.flows.still import GOOD, samples
@@ -43,7 +43,7 @@ def timed(monkeypatch, *looks):
         times = left.pop(0)
         return {name: samples(times[name]) for name in engines}
 
-    monkeypatch.setattr(finish, "time_at_points", look)
+    monkeypatch.setattr(standing, "time_at_points", look)
     monkeypatch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     return left
 
@@ -157,7 +157,7 @@ def test_an_old_module_whose_output_is_wrong_does_not_win_by_being_faster(place,
         tuned = any(row.tuned for row in module.report)
         return found if tuned else dataclasses.replace(found, max_rel_error=0.5)
 
-    monkeypatch.setattr(finish, "check_output", old_is_wrong)
+    monkeypatch.setattr(standing, "check_output", old_is_wrong)
     listener = Listener()
     with reporting(listener):
         assert tune_pipeline(settings).report.module == str(path)
@@ -230,8 +230,9 @@ def test_a_store_that_is_away_now_and_then_costs_waits_alone(settings, tmp_path,
         return ask
 
     questions = ("of", "best", "hints", "append", "has_round", "workload", "workload_keys")
-    for name in (*questions, "keep_workload", "champion", "goal", "check_writable"):
+    for name in (*questions, "keep_workload", "champion", "check_writable"):
         monkeypatch.setattr(RecordStore, name, away_now_and_then(getattr(RecordStore, name)))
+    monkeypatch.setattr(goals, "kept", away_now_and_then(goals.kept))
     listener = Listener()
     fresh = settings.model_copy(update={"store": str(tmp_path / "records")})
     with reporting(listener):

@@ -12,7 +12,8 @@ import tilework as tw
 from flows.zoo_pipeline import zoo_pipeline
 from flows.zoo_settings import ZooNetwork
 from tasks import device_lock
-from tasks.release import MANIFEST, Outcome
+from tasks.outcome import Outcome
+from tasks.release import MANIFEST
 from tasks.stages import PLAIN
 from tests.flows.zoos import BATCH, ELSEWHERE, GONE, MLP, WIDE, never, run, settings, stages
 from tilework.errors import ModuleError, StoreError, TileworkError

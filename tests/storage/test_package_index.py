@@ -12,7 +12,7 @@ import pytest
 
 from storage.packages import knowledge
 from storage.packages.folders import files, packages_folder, shipped_folder
-from storage.packages.index import SUFFIX, read_index
+from storage.packages.index import SUFFIX, index_in, read
 from storage.packages.installed import install, offer
 from storage.packages.manifest import Manifest
 from storage.packages.package import Package, encode, ordered
@@ -47,6 +47,10 @@ def put(make_record, tmp_path):
         return packages_folder() / "p.parquet"
 
     return put
+
+
+def read_index(path):
+    return index_in(read(path), read(path.with_name(path.name + SUFFIX)))
 
 
 def test_an_index_says_what_the_package_says(put):

@@ -52,11 +52,11 @@ def test_records_documents_and_questions(uri, make_round):
     store.append(make_round("a", 0))
     store.append(make_round("b", 1, latency_s=1e-4))
     store.keep_workload("conv", "a dag")
-    store.keep_goal("a", {"trials": 7})
+    store.documents("goals").keep("a", "7")
     assert len(store.of("conv", TARGET)) == 6
     other = RecordStore(uri, must_exist=True)
     assert len(other.read()) == 6 and other.best("conv", TARGET).run_id == "b"
-    assert other.workload("conv") == "a dag" and other.goal("a") == {"trials": 7}
+    assert other.workload("conv") == "a dag" and other.documents("goals").read("a") == b"7"
     assert other.has_round("a", 0) and not other.has_round("b", 0)
     assert other.keys() == [(TARGET, "conv")] and other.problems == []
 

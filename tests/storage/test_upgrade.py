@@ -16,6 +16,7 @@ from storage.files import Location
 from storage.names import RoundName, text_name
 from storage.schema import SCHEMA, VERSION_KEY, to_table
 from storage.upgrade import upgrade
+from tasks import goals
 from tilework.errors import StoreBusy
 from tilework.record import FACTS, Purpose, record_id
 from tilework.target.identity import DeviceIdentity
@@ -170,7 +171,7 @@ def test_the_frozen_store_of_version_4_keeps_opening(tmp_path, make_record):
     assert store.workload("conv") == '{"a": "dag"}'
     assert store.documents("models").read(text_name(TARGET)) == b'{"a": "model"}'
     assert store.models.names() == [] and store.champion("llvm") is None
-    assert store.goal(run) == {"trials": 64}
+    assert goals.kept(store, run) == {"trials": 64}
     device = DeviceIdentity("a CPU")
     assert [r.purpose for r in store.of("conv", TARGET)].count(Purpose.canary) == 1
     assert [r.round for r in store.hints("conv", TARGET, device)] == [4]

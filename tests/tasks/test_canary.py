@@ -20,7 +20,8 @@ from tasks.canary.report import remedy_line, rows
 from tasks.canary.run import CanaryError, CanaryPlan, run_canary
 from tasks.extraction import extract
 from tasks.network import NetworkSpec
-from tasks.run import SearchPlan, prepare, run_final, run_round
+from tasks.plan import SearchPlan
+from tasks.run import prepare, run_final, run_round
 from tilework.errors import StoreError
 from tilework.measure import Measured
 from tilework.record import Purpose, Status

@@ -10,7 +10,7 @@ import pytest
 
 from storage import RecordStore
 from tasks.learning import growth, material, retrain, transfer
-from tasks.run import SearchPlan
+from tasks.plan import SearchPlan
 from tasks.starts import begin
 from tests.hosts import x86
 from tests.te import workloads

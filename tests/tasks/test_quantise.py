@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,8 @@ from tasks import check
 from tasks.engines import random_inputs
 from tasks.extraction import extract, spec_fingerprint
 from tasks.network import NetworkSpec, Sparse
-from tasks.quantise import QuantiseRequest, loss_of, quantise
+from tasks.quantise import loss_of, quantise
+from tasks.quantiser import QuantiseRequest
 from tasks.samples import End, read_samples
 from tilework.errors import NetworkError
 
@@ -62,6 +64,11 @@ def test_a_file_is_quantised_by_its_samples(opset, tmp_path, samples):
     """What it lost is what ONNX Runtime loses by the same file."""
     ort = pytest.importorskip("onnxruntime")
     before, after = written(tmp_path, opset), str(tmp_path / "narrow.onnx")
+    killed, young = tmp_path / ".narrow.onnx.1.part", tmp_path / ".narrow.onnx.2.part"
+    for folder in (killed, young):  # of earlier ones, of which one may still be at work
+        folder.mkdir()
+    (killed / "prepared.onnx").write_text("half")
+    os.utime(killed, (0, 0))
     made = quantise(QuantiseRequest(before, after, samples))
     assert (made.narrow, made.products, made.samples, made.random) == (2, 2, 6, False)
     assert made.after < made.before
@@ -73,7 +80,7 @@ def test_a_file_is_quantised_by_its_samples(opset, tmp_path, samples):
     assert made.loss.mean == pytest.approx(theirs.mean, rel=0.2)
     assert (made.loss.agreeing, made.loss.classified) == (theirs.agreeing, 6)
     left = {p.name for p in tmp_path.iterdir()}
-    assert left == {f"net{opset}.onnx", "narrow.onnx", "samples.npz"}
+    assert left == {f"net{opset}.onnx", "narrow.onnx", "samples.npz", young.name}
 
 
 def test_what_is_kept_and_what_is_computed_in_each_run(model, samples, tmp_path):

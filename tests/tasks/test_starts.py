@@ -10,7 +10,8 @@ import pytest
 
 from storage import RecordStore
 from storage.cards import Card, ModelError
-from tasks.run import SearchPlan
+from tasks import goals
+from tasks.plan import SearchPlan
 from tasks.starts import NoSuchStart, begin
 from tests.search.fakes import FakeTarget, FakeTask, observation, space_of
 from tests.storage.conftest import make_record  # noqa: F401 (fixture)
@@ -83,10 +84,10 @@ def test_a_run_goes_on_with_the_model_that_it_began_with(store, keep, documents)
 def test_a_new_extension_begins_with_the_champion_of_its_day(store, keep, documents):
     first = keep(documents[0])
     assert begin(store, plan(extend=True), TARGET).name == first
-    store.keep_goal("run", {"trials": 0, "seconds": 0.0, "done": False})
+    goals.keep(store, "run", 0, 0.0, False)
     second = keep(documents[1])
     assert begin(store, plan(extend=True), TARGET).name == first  # killed, and started again
-    store.keep_goal("run", {"trials": 0, "seconds": 0.0, "done": True})
+    goals.keep(store, "run", 0, 0.0, True)
     assert begin(store, plan(extend=True), TARGET).name == second
 
 

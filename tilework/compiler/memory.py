@@ -55,7 +55,10 @@ class Memory:
         for name in plan.outputs:
             self._io.setdefault(self._root(name), len(self._io))
         self.inputs = tuple(self._value(n) for n in plan.inputs)
-        self.outputs = tuple(self._value(n) for n in plan.outputs)
+        names = plan.names or plan.outputs
+        self.outputs = tuple(
+            replace(self._value(v), name=n) for v, n in zip(plan.outputs, names, strict=True)
+        )
         long = rooms or {}
         self.rooms = tuple(_room(v, *long[v.name]) for v in self.inputs if v.name in long)
         self.symbols = symbols_of(e for v in self.inputs for e in v.shape)

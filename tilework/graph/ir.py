@@ -87,6 +87,7 @@ class Network:
         constants: parameters, by value name.
         nodes: in execution order: every input of a node is defined before it.
         outputs: names of the values that a run returns, in order.
+        names: what callers know these by, in order; empty: by the names of the values.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Network:
     constants: Mapping[str, np.ndarray]
     nodes: tuple[Node, ...]
     outputs: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
     @cached_property
     def types(self) -> dict[str, ValueType]:
@@ -301,15 +303,21 @@ class Builder:
         """Extents of ``value``."""
         return self.types[value].shape
 
-    def finish(self, outputs: Sequence[str]) -> Network:
-        """The network, reduced to what its outputs need (declared inputs are kept)."""
+    def finish(self, outputs: Sequence[str], names: Sequence[str] = ()) -> Network:
+        """The network, reduced to what its outputs need (declared inputs are kept).
+
+        Args:
+            outputs: values that a run returns.
+            names: of the outputs, where these are others than those of the values.
+        """
         needed = set(outputs)
         for node in reversed(self.nodes):
             if node.name in needed:
                 needed.update(node.inputs)
         constants = {n: a for n, a in self.constants.items() if n in needed}
         nodes = tuple(n for n in self.nodes if n.name in needed)
-        net = Network(self.name, dict(self.inputs), constants, nodes, tuple(outputs))
+        ends = tuple(outputs), tuple(names)
+        net = Network(self.name, dict(self.inputs), constants, nodes, *ends)
         known = (*self.inputs, *constants, *(n.name for n in nodes))
         net.__dict__["types"] = {v: self.types[v] for v in known}  # inferred already
         return net
@@ -343,7 +351,7 @@ def rewrite(net: Network, rule: Rule) -> Network:
             new[node.name] = rule(b, node, inputs)
         except (Undecided, UnknownExtent):
             new[node.name] = b.keep(node, inputs)
-    rewritten = b.finish([new[v] for v in net.outputs])
+    rewritten = b.finish([new[v] for v in net.outputs], net.names)
     same = (
         rewritten.outputs == net.outputs
         and len(rewritten.constants) == len(net.constants)

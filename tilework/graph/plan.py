@@ -55,6 +55,7 @@ class Plan:
         calls: in execution order.
         views: values that share another value's memory under another shape; the other value is
             never a view itself, but it may be an input or a constant.
+        names: what callers know the outputs by: no two alike, nor like an input.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Plan:
     outputs: tuple[str, ...]
     calls: tuple[Call, ...]
     views: dict[str, str]
+    names: tuple[str, ...] = ()
 
 
 _Options = tuple[Precision, ChainLimits | None]
@@ -95,6 +97,7 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
 
 
 def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Plan:
+    names_out = _names_out(net)
     net = _outputs_computed(optimize(net))
     require_elements(net)
     declared = Declared()
@@ -136,7 +139,17 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Pla
         net.outputs,
         tuple(calls),
         views,
+        names_out,
     )
+
+
+def _names_out(net: Network) -> tuple[str, ...]:
+    """Names of the outputs; one that is taken already is followed by a word or a number."""
+    known = dict.fromkeys(net.inputs)
+    for name in net.names or net.outputs:
+        others = (f"{name}_out", *(f"{name}_out_{i}" for i in range(len(known))))
+        known[next(n for n in (name, *others) if n not in known)] = None
+    return tuple(known)[len(net.inputs) :]
 
 
 def _suffix(

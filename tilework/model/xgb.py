@@ -39,6 +39,7 @@ from tilework.model.memory import Memory, group_of
 from tilework.model.objective import corrected
 from tilework.model.observed import Group
 from tilework.model.ranking import RankingLog
+from tilework.whole import write_whole
 
 __all__ = ["MANY", "XGBModel", "XGBParams"]
 
@@ -272,10 +273,7 @@ class XGBModel:
         Raises:
             CostModelError: nothing was trained yet.
         """
-        target = Path(path)
-        partial = target.with_name(f".{target.name}.part")
-        partial.write_text(self.to_json(), encoding="utf-8")
-        partial.replace(target)
+        write_whole(Path(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0, params: XGBParams | None = None) -> XGBModel:

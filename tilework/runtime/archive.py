@@ -15,14 +15,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +34,7 @@ from tilework.runtime.manifest import image_from_json, image_to_json
 from tilework.runtime.references import check_references
 from tilework.runtime.signature import Key, check_signature, signature_path, signed
 from tilework.version import __version__
+from tilework.whole import replacing
 
 FORMAT = "tilework module"
 _MANIFEST = "manifest.json"
@@ -75,12 +75,12 @@ def write_image(image: Image, path: Path, private_key: Key | None = None) -> Non
     text = json.dumps(manifest, indent=1).encode()
     signature = signed(text, private_key) if private_key is not None else None
     with _errors_of_writing(path):
-        with _replacing(path) as out, zipfile.ZipFile(out, "w") as archive:
+        with replacing(path) as out, zipfile.ZipFile(out, "w") as archive:
             _add(archive, _MANIFEST, [text])
             for name, parts in members.items():
                 _add(archive, name, parts)
         if signature is not None:
-            with _replacing(signature_path(path)) as out:
+            with replacing(signature_path(path)) as out:
                 out.write(signature)
 
 
@@ -141,20 +141,6 @@ def _add(archive: zipfile.ZipFile, name: str, parts: list[bytes | memoryview]) -
             whole = memoryview(part).cast("B")
             for at in range(0, len(whole), _CHUNK):
                 member.write(whole[at : at + _CHUNK])
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of ``path`` once it is complete."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(part, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager

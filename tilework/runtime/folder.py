@@ -19,7 +19,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ from tilework.runtime.parts_list import (
 )
 from tilework.runtime.signature import Key, check_signature, signature_path, signed
 from tilework.version import __version__
+from tilework.whole import folder_beside, remove, sync
 
 FORMAT = "tilework parts"
 VERSION = 1
@@ -71,15 +71,12 @@ def write_folder(
         ModuleError: it cannot be written, a folder of something else is there, or the key is none.
     """
     place = Path(path)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
     try:
-        draft.mkdir()
-        _write(image, num_threads, draft, private_key)
-        take_place(draft, place)
+        with folder_beside(place) as draft:
+            _write(image, num_threads, draft, private_key)
+            take_place(draft, place)
     except OSError as e:
         raise ModuleError(f"cannot write the module to {path}: {e.strerror or e}") from e
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _write(image: PartsImage, num_threads: int, folder: Path, key: Key | None) -> None:
@@ -146,11 +143,7 @@ def take_place(draft: Path, place: Path) -> None:
     else:
         _exchange(draft, place)
         remove(draft)
-    handle = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(place.parent)
 
 
 def _exchange(one: Path, other: Path) -> None:
@@ -163,14 +156,6 @@ def _exchange(one: Path, other: Path) -> None:
     os.rename(other, aside)
     os.rename(one, other)
     os.rename(aside, one)
-
-
-def remove(path: Path) -> None:
-    """Remove a module, of either form; nothing happens where there is none."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def read_folder(

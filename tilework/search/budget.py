@@ -49,10 +49,9 @@ class Budget:
     """Trials and seconds of one run.
 
     Args:
-        options: sizes of rounds, when to stop early, and limits, unless there is a goal.
+        options: sizes of rounds, when to stop early, and limits.
         tasks: number of tasks that share them.
         clock: seconds since some moment.
-        goal: the limits; those of the options if None.
 
     Attributes:
         goal: the limits; another one may be put in its place.
@@ -65,10 +64,9 @@ class Budget:
         options: TuningOptions,
         tasks: int,
         clock: Callable[[], float] = time.monotonic,
-        goal: Goal | None = None,
     ) -> None:
         self.options = options
-        self.goal = goal or Goal.of(options)
+        self.goal = Goal.of(options)
         self.trials = 0
         self.stale_trials = 0
         self._tasks = tasks

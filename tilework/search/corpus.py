@@ -66,7 +66,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Usable:
     """Trials of one device, and which of them may be learnt from."""
 
     trials: Trials
@@ -74,9 +74,9 @@ class _Found:
     where: NDArray[np.intp]
     latency_s: NDArray[np.float64]
 
-    def chosen(self, count: int) -> _Found:
+    def chosen(self, count: int) -> _Usable:
         kept = choose(self.latency_s, count)
-        return _Found(self.trials, self.device, self.where[kept], self.latency_s[kept])
+        return _Usable(self.trials, self.device, self.where[kept], self.latency_s[kept])
 
 
 def lessons(
@@ -109,14 +109,14 @@ def lessons(
     if len(wanted) > limit:
         wanted = [wanted[i * len(wanted) // limit] for i in range(limit)]
     share = max(LEAST_SHARE, most // max(len(wanted), 1))
-    found: list[_Found] = []
+    groups: list[_Usable] = []
     for target in dict.fromkeys(target for target, _ in wanted):
         version = _rules_version(target)
         for trials in trials_of(history, target, [key for t, key in wanted if t == target]):
-            found += [f.chosen(4 * share) for f in _usable(trials, version, device)]
-    found.sort(key=lambda f: (f.trials.target, f.trials.workload_key, f.device))
-    quota = even_quota([len(f.where) for f in found], most)
-    return _derived(history, [f.chosen(quota) for f in found])
+            groups += [f.chosen(4 * share) for f in _usable(trials, version, device)]
+    groups.sort(key=lambda f: (f.trials.target, f.trials.workload_key, f.device))
+    quota = even_quota([len(f.where) for f in groups], most)
+    return _derived(history, [f.chosen(quota) for f in groups])
 
 
 def _rules_version(target: str) -> int | None:
@@ -127,7 +127,7 @@ def _rules_version(target: str) -> int | None:
         return None
 
 
-def _usable(trials: Trials, version: int | None, device: DeviceIdentity | None) -> list[_Found]:
+def _usable(trials: Trials, version: int | None, device: DeviceIdentity | None) -> list[_Usable]:
     """Trials of the present rules by device; finals' latencies stand for their programs'."""
     out = []
     for one in by_device(trials, device):
@@ -142,7 +142,7 @@ def _usable(trials: Trials, version: int | None, device: DeviceIdentity | None) 
             )
         single = ~trials.final[where]
         if single.any():
-            out.append(_Found(trials, one.device, where[single], latency[single]))
+            out.append(_Usable(trials, one.device, where[single], latency[single]))
     return out
 
 
@@ -152,11 +152,11 @@ def _name(trials: Trials, at: int) -> tuple[int, bytes]:
     return int(trials.sketch_id[at]), row.tobytes()
 
 
-def _derived(history: WorkloadLog, found: Sequence[_Found]) -> list[Lesson]:
+def _derived(history: WorkloadLog, groups: Sequence[_Usable]) -> list[Lesson]:
     """Lessons of what was found; each workload's space is derived once for a target."""
     out: list[Lesson] = []
     known: tuple[Trials, tuple[str, float, SearchSpace] | None] | None = None
-    for one in found:
+    for one in groups:
         if known is None or known[0] is not one.trials:
             known = (one.trials, _space(history, one.trials))
         if known[1] is None:
@@ -189,7 +189,7 @@ def _space(history: WorkloadLog, trials: Trials) -> tuple[str, float, SearchSpac
         return None
 
 
-def _observations(one: _Found, flops: float, space: SearchSpace) -> tuple[Observation, ...]:
+def _observations(one: _Usable, flops: float, space: SearchSpace) -> tuple[Observation, ...]:
     trials, out = one.trials, []
     ids, widths = trials.sketch_id[one.where], trials.widths[one.where]
     for sketch in space.sketches:
@@ -236,10 +236,10 @@ def other_workloads(
     texts = {key: text for key in keys if (text := history.workload(key)) is not None}
     most = WARM_RECORDS // LEAST_SHARE
     chosen = set(texts) if len(texts) <= most else set(nearest(texts, tasks)[:most])
-    found = lessons(
+    taught = lessons(
         history, [target], device=device, most=WARM_RECORDS, keep=lambda key, _: key in chosen
     )
-    return [observation for lesson in found for observation in lesson.observations]
+    return [observation for lesson in taught for observation in lesson.observations]
 
 
 def keep_workloads(history: History, tasks: Sequence[Task]) -> None:

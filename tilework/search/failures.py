@@ -7,11 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilework.record import Record
-from tilework.search.options import TuningError
-from tilework.search.scheduler import TaskState
-
-HOPELESS_TRIALS = 32
-"""A run in which this many candidates, and no other, have all failed ends with an error."""
 
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
 
@@ -92,30 +87,3 @@ def task_failure(
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
-
-
-def check_hope(
-    states: Sequence[TaskState],
-    refused: int,
-    failures: Sequence[TaskFailure],
-    least: int = HOPELESS_TRIALS,
-) -> None:
-    """Check that not all that a run has tried has failed.
-
-    Args:
-        states: of its tasks.
-        refused: candidates that were no trials.
-        failures: of tasks that are done.
-        least: so many candidates must have been tried before that is said.
-
-    Raises:
-        TuningError: all have failed; the message gives the causes.
-    """
-    trials = sum(state.trials for state in states) + refused
-    if any(state.ok for state in states) or trials < least or not failures:
-        return
-    lines = "\n".join(map(str, failures))
-    raise TuningError(
-        f"tuning stops: all {trials} candidates so far failed\n{lines}\n"
-        "mend the first cause, or check the machine with `tilework doctor`"
-    )

@@ -92,7 +92,7 @@ class FamilySpace(PoolSpace):
 
         Of each point a few, the fastest of all points first.
         """
-        found: list[list[Pool]] = []
+        ranked: list[list[Pool]] = []
         for number, member in enumerate(self.members):
             key, target = member.task.workload_key, str(member.task.target)
             records: list[Record] = []
@@ -101,8 +101,8 @@ class FamilySpace(PoolSpace):
                 here = [r for r in here if r.purpose != Purpose.canary]
                 here.sort(key=lambda r: (r.latency_s or 0.0, r.record_id))
                 records += here[:FASTEST] + history.hints(key, target, device)[:1]
-            found.append([self._lifted(number, record) for record in records])
-        ranks = zip_longest(*found, fillvalue=self.empty())
+            ranked.append([self._lifted(number, record) for record in records])
+        ranks = zip_longest(*ranked, fillvalue=self.empty())
         return concatenate([self.empty(), *(pool for rank in ranks for pool in rank)]).unique()
 
     def _lifted(self, number: int, record: Record) -> Pool:

@@ -72,12 +72,12 @@ def finalists(records: Iterable[Record], count: int) -> list[Record]:
 
     Two programs with the same code are one. A single finalist has nothing to be compared with.
     """
-    rows = list(records)
-    best = best_of(rows)
+    recorded = list(records)
+    best = best_of(recorded)
     if best is None or best.latency_s is None:
         return []
     field = sorted(
-        (r for r in contenders(rows) if r.latency_s is not None),
+        (r for r in contenders(recorded) if r.latency_s is not None),
         key=lambda r: (r.latency_s, r.record_id),
     )
     newcomers = [r for r in field if r.purpose != Purpose.final]
@@ -86,8 +86,8 @@ def finalists(records: Iterable[Record], count: int) -> list[Record]:
     chosen: dict[object, Record] = {}
     for record in _within(field, best.latency_s, WITHIN):
         chosen.setdefault(record.code_hash or (record.sketch_id, record.decisions), record)
-    found = list(chosen.values())[:count]
-    return found if len(found) > 1 else []
+    fastest = list(chosen.values())[:count]
+    return fastest if len(fastest) > 1 else []
 
 
 def off_by(earlier: Sequence[Record], measured: Sequence[Measured]) -> float:

@@ -161,7 +161,7 @@ def _keys_of(
     rows: dict[int, list[tuple[int, ...]]] = {}
     for record in records:
         rows.setdefault(positions[record.sketch_id], []).append(record.decisions)
-    return (space.keys(index, np.array(found, np.int32)) for index, found in rows.items())
+    return (space.keys(index, np.array(decisions, np.int32)) for index, decisions in rows.items())
 
 
 def observations(
@@ -175,14 +175,14 @@ def observations(
         [r.status != Status.worker_lost and r.record_id not in learnt for r in known.records],
         dtype=bool,
     )
-    found = []
+    observed = []
     for index, sketch in enumerate(known.space.sketches):
         where = np.flatnonzero((known.sketch == index) & new)
         if len(where):
             rows = known.rows(index, where)
             batch = Batch(workload_key, flops, sketch, rows, known.space.draft)
-            found.append(Observation(batch, known.latency_s[where], where))
-    return found
+            observed.append(Observation(batch, known.latency_s[where], where))
+    return observed
 
 
 def _settled(records: list[Record], keys: NDArray[np.uint64]) -> list[int]:

@@ -39,16 +39,16 @@ class Learning:
 
         What it failed to learn, it is given again the next time.
         """
-        found, seen = list(self._others), dict[int, set[str]]()
+        observed, seen = list(self._others), dict[int, set[str]]()
         for index in sorted(self._new):
             seen[index] = set()
             policy = self._policies[index]
             for task, known, _ in policy.measured(self._history):
                 learnt = self._learnt[index] | policy.subject.repeated(known.records)
-                found += observations(known, task.workload_key, task.flops, learnt)
+                observed += observations(known, task.workload_key, task.flops, learnt)
                 seen[index].update(record.record_id for record in known.records)
-        if found:
-            self._model.update(found)
+        if observed:
+            self._model.update(observed)
         self._others = []
         for index, ids in seen.items():
             self._learnt[index] = ids

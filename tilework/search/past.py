@@ -88,5 +88,5 @@ def ok_of(records: Sequence[Record]) -> int:
 
 def best_s_of(records: Sequence[Record]) -> float:
     """The lowest latency in seconds; inf if there is none."""
-    found = (r.latency_s for r in records if r.usable and r.latency_s is not None)
-    return min(found, default=math.inf)
+    latencies = (r.latency_s for r in records if r.usable and r.latency_s is not None)
+    return min(latencies, default=math.inf)

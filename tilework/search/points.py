@@ -154,11 +154,11 @@ class AtPoints(Subject):
         out: list[Measured] = []
         for number, task in enumerate(self.tasks):
             placed = self._placed(candidates, number)
-            found = measurer.measure(task, placed, self._best_s.get(number))
-            known = [one.latency_s for one in found if one.latency_s is not None]
+            measured = measurer.measure(task, placed, self._best_s.get(number))
+            known = [one.latency_s for one in measured if one.latency_s is not None]
             if known:
                 self._best_s[number] = min([*known, self._best_s.get(number, math.inf)])
-            out += found
+            out += measured
         return out
 
     @override
@@ -217,16 +217,19 @@ class AtPoints(Subject):
         if not self.tasks:
             return []
         *others, last = [task.workload_key for task in self.tasks]
-        found: dict[Any, dict[Any, Record]] = {}
+        by_round: dict[Any, dict[Any, Record]] = {}
         for record in records:
             part = (*_round(record), record.workload_key)
-            found.setdefault(part, {})[record.sketch_id, record.decisions] = record
+            by_round.setdefault(part, {})[record.sketch_id, record.decisions] = record
         anchors = [record for record in records if record.workload_key == last]
-        self._join([a for a in anchors if a.record_id not in self._joined], others, found)
+        self._join([a for a in anchors if a.record_id not in self._joined], others, by_round)
         return [self._joined[a.record_id] for a in anchors if a.record_id in self._joined]
 
     def _join(
-        self, anchors: Sequence[Record], others: Sequence[str], found: dict[Any, dict[Any, Record]]
+        self,
+        anchors: Sequence[Record],
+        others: Sequence[str],
+        by_round: dict[Any, dict[Any, Record]],
     ) -> None:
         """Joins the records at the greatest point with those of the others."""
         version = self.rules_version
@@ -244,7 +247,7 @@ class AtPoints(Subject):
                 known = known & fits
             for i in np.flatnonzero(known):
                 parts = [
-                    found.get((*_round(mine[i]), key), {}).get(
+                    by_round.get((*_round(mine[i]), key), {}).get(
                         (twin.static.id, tuple(int(n) for n in at[i]))
                     )
                     for key, twin, (at, _) in zip(others, twins, placed, strict=True)

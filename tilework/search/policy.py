@@ -82,8 +82,8 @@ class SketchPolicy:
     def measured(self, history: History) -> Iterator[tuple[Task, Known, list[Record]]]:
         """Each of the tasks that candidates are measured as: its records, and those of finals."""
         for task, space in zip(self.subject.tasks, self.space.each, strict=True):
-            found = history.of(task.workload_key, str(task.target), self.device)
-            records = [r for r in found if r.rules_version == space.rules_version]
+            recorded = history.of(task.workload_key, str(task.target), self.device)
+            records = [r for r in recorded if r.rules_version == space.rules_version]
             finals = [r for r in records if r.purpose == Purpose.final]
             yield task, read_known(space, records), finals
 
@@ -116,7 +116,7 @@ class SketchPolicy:
             steps = steps.best(count + reserves)
             if len(steps):
                 return self._candidates(steps, model_id)
-        found = self._search(rng, known, trust, near).without(known.keys)
+        searched = self._search(rng, known, trust, near).without(known.keys)
         if len(known):
             least = int(count >= 8)
             wanted = max(least, round(self.params.eps_greedy * count))
@@ -135,10 +135,10 @@ class SketchPolicy:
             room = max(0, min(count // 2, count - len(certain)))
             others = self._guests(history).without(certain.key).take(slice(0, room))
             certain = concatenate([certain, self.scores.scored(others, known, trust)])
-        batch = self._batch(found, near, certain, count, trust if len(known) else 0.0)
+        batch = self._batch(searched, near, certain, count, trust if len(known) else 0.0)
         guest = np.isin(batch.key, others.key)
         batch = concatenate([batch.take(guest), batch.take(~guest)])  # measured somewhere: first
-        others = found.without(batch.key).best(reserves if len(batch) == count else 0)
+        others = searched.without(batch.key).best(reserves if len(batch) == count else 0)
         return self._candidates(concatenate([batch, others]), model_id)
 
     def _first(
@@ -161,7 +161,7 @@ class SketchPolicy:
         away = self._guests(history)
         drawn = self.space.sample(rng, FIRST_SAMPLES)
         near = self.space.neighbours(away, self.params.neighbours, rng)
-        found = score(concatenate([self.drafts.pool, drawn, away, near]).unique())
+        scored = score(concatenate([self.drafts.pool, drawn, away, near]).unique())
         hints = self.elsewhere.hints(history).take(slice(0, min(HINTS, max(1, count // 4))))
         sure = concatenate([self.drafts.untuned_pool, hints]).unique()
         away = away.without(sure.key).take(slice(0, count // 2))
@@ -173,10 +173,10 @@ class SketchPolicy:
             taken=sure,
         )
         sure = score(concatenate([sure, drafted]))
-        batch = self._batch(found, self.space.empty(), sure, count, 0.0)
+        batch = self._batch(scored, self.space.empty(), sure, count, 0.0)
         guest = np.isin(batch.key, away.key)
         batch = concatenate([batch.take(guest), batch.take(~guest)])  # measured somewhere: first
-        others = found.without(batch.key).best(reserves if len(batch) == count else 0)
+        others = scored.without(batch.key).best(reserves if len(batch) == count else 0)
         return self._candidates(concatenate([batch, others]), self.model.model_id)
 
     def _guests(self, history: History) -> Pool:

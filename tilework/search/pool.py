@@ -112,8 +112,8 @@ class PoolSpace:
             raise TuningError(
                 f"{task.desc}: a task that is no SearchTask has no search space: hand one in"
             )
-        found, target = SearchSpace.of(task), task.target
-        return cls(found.sketches, draft_of(target), space_of(target).version)
+        space, target = SearchSpace.of(task), task.target
+        return cls(space.sketches, draft_of(target), space_of(target).version)
 
     def subject(self, task: Task) -> Subject:
         """What candidates of the space are measured as, where it is a task's."""
@@ -181,13 +181,13 @@ class PoolSpace:
         parts = [self.empty()]
         share = -(-count // max(1, len(self.sketches)))
         for index, sketch in enumerate(self.sketches):
-            found = self._of_rows(index, sketch.sample(rng, share))
+            pool = self._of_rows(index, sketch.sample(rng, share))
             for _ in range(3):  # where most rows are invalid or repeat: a few more, then give up
-                if len(found) >= share // 2:
+                if len(pool) >= share // 2:
                     break
                 more = self._of_rows(index, sketch.sample(rng, share))
-                found = concatenate([found, more]).unique()
-            parts.append(found)
+                pool = concatenate([pool, more]).unique()
+            parts.append(pool)
         return concatenate(parts)
 
     def neighbours(self, pool: Pool, limit: int, rng: np.random.Generator) -> Pool:
@@ -205,11 +205,11 @@ class PoolSpace:
             _, rows = self.rows_of(pool, index)
             around = sketch.neighbours(rows) if len(rows) else ()
             for row, near in zip(rows, around, strict=True):
-                found = [self._of_rows(index, near)]
+                near_by = [self._of_rows(index, near)]
                 twins = np.repeat(row.reshape(1, -1), _TWINS, axis=0)
-                found += [self._moved(rng, index, i, twins) for i in self._siblings[index]]
-                made = concatenate(found).without(pool.key)
-                parts.append(made.take(rng.permutation(len(made))[:limit]))
+                near_by += [self._moved(rng, index, i, twins) for i in self._siblings[index]]
+                fresh = concatenate(near_by).without(pool.key)
+                parts.append(fresh.take(rng.permutation(len(fresh))[:limit]))
         return concatenate(parts).unique()
 
     def offspring(

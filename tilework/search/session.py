@@ -21,22 +21,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilework.measure.candidates import Candidate, Measured
-from tilework.measure.drift import drift, drifted
+from tilework.measure.drift import drifted
 from tilework.model import CostModel, XGBModel
-from tilework.record import Purpose, Record, RecordLog, best_of, new_writer
+from tilework.record import Purpose, Record, RecordLog, new_writer
 from tilework.search.budget import Budget
 from tilework.search.corpus import keep_workloads
-from tilework.search.failures import TaskFailure, check_hope, task_failure
+from tilework.search.failures import TaskFailure
 from tilework.search.finals import (
     HeldFinals,
     as_candidates,
     finalists,
 )
 from tilework.search.learning import Learning
-from tilework.search.past import PastRound, best_s_of, in_turn, ok_of, past_rounds, trials_of
+from tilework.search.ledger import Ledger
+from tilework.search.past import best_s_of, trials_of
 from tilework.search.policy import SketchPolicy
 from tilework.search.protocol import MeasurerLike, Task, TimesFinals
-from tilework.search.report import Round, TaskRow, TuneResult, round_metrics, task_rows
+from tilework.search.report import Round, TaskRow, TuneResult, task_rows
 from tilework.search.run import TuningRun
 from tilework.search.scheduler import TaskScheduler
 from tilework.search.start import champion
@@ -56,7 +57,6 @@ class TuningSession:
     def __init__(self, run: TuningRun, history: RecordLog, model: CostModel | None = None) -> None:
         self.run, self.history, self.tasks = run, history, list(run.tasks)
         self.weights, self._networks = run.weight_of_each(), run.network_of_each()
-        self.budget = Budget(run.options, len(self.tasks), run.clock)
         spaces = [run.space_of(task) for task in self.tasks]
         if model is None:
             model = champion(history, self.tasks[0].target, spaces[0], run.seed)
@@ -68,13 +68,13 @@ class TuningSession:
         ]
         drafts = [policy.drafts.untuned_s for policy in self._policies]
         self.scheduler = TaskScheduler(self.weights, drafts, run.options, _shapes(self._policies))
-        self._rounds = self._refused = self._size = 0
+        budget = Budget(run.options, len(self.tasks), run.clock)
+        self.ledger = Ledger(run, self._policies, history, self.scheduler, budget)
+        self._size = 0
         self._stopped = ""
-        self._failures: dict[int, TaskFailure] = {}
-        self._calibrations: list[float] = []
         self._held = HeldFinals()
         self._learning = Learning(self.model, self._policies, history, run.warm)
-        self._restore()
+        self.ledger.restore()
         self.refit()
 
     # --- the steps ---------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class TuningSession:
             return None
         index = self.scheduler.next()
         if index is None:
-            check_hope(self.scheduler.states, self._refused, self.failures, least=1)
+            self.ledger.check_hope(least=1)
             live = any(not state.retired for state in self.scheduler.states)
             self._stopped = "no task promises enough" if live else "every task is done"
         return index
@@ -125,16 +125,16 @@ class TuningSession:
         Raises:
             TuningError: the whole run has measured nothing but failures.
         """
-        number = self._rounds
+        number = self.rounds
         records = self._records(index, measured, Purpose.search)
         before = self.scheduler.states[index].best_s
         keep_workloads(self.history, self._policies[index].subject.tasks)
         self.history.append(records)
-        self._count(index, number, records)
+        self.ledger.count(index, number, records)
         self.budget.end_step(trials_of(records))
         self._learning.note(index)
-        check_hope(self.scheduler.states, self._refused, self.failures)
-        return self._round(number, index, records, before)
+        self.ledger.check_hope()
+        return self.ledger.round_of(number, index, records, before)
 
     def next_final(self) -> int | None:
         """Index of the next task whose fastest candidates should be timed in turns; None: done.
@@ -171,12 +171,13 @@ class TuningSession:
             return None
         if sum(one.latency_s is not None for one in judged) < 2:
             return None
-        number, before = self._rounds, self.scheduler.states[index].best_s
+        number, before = self.rounds, self.scheduler.states[index].best_s
         records = self._records(index, subject.timed(measured), Purpose.final)
         self.history.append(records)
-        self._rounds = number + 1
+        self.ledger.rounds = number + 1
         self.scheduler.final(index, best_s_of(subject.joined(records)))
-        return replace(self._round(number, index, records, before), final=True, metrics={})
+        kept = self.ledger.round_of(number, index, records, before)
+        return replace(kept, final=True, metrics={})
 
     def _records(self, index: int, measured: Sequence[Measured], purpose: Purpose) -> list[Record]:
         """The records of this run's next round."""
@@ -184,7 +185,7 @@ class TuningSession:
         return policy.subject.records(
             measured,
             run_id=self.run.run_id,
-            round=self._rounds,
+            round=self.rounds,
             network=self._networks[index],
             purpose=purpose,
             writer=self._writer,
@@ -192,25 +193,8 @@ class TuningSession:
         )
 
     def _finalists(self, index: int) -> list[Record]:
-        found = self._policies[index].recorded(self.history)
-        return finalists(found, self.budget.options.finalists)
-
-    def _round(self, number: int, index: int, records: Sequence[Record], before_s: float) -> Round:
-        readings = [r.calibration_s for r in records if r.calibration_s is not None]
-        off = drift(readings[0], self._calibrations) if readings else 0.0
-        self._calibrations += readings[:1]
-        return Round(
-            number,
-            index,
-            tuple(records),
-            before_s,
-            self.scheduler.states[index].best_s,
-            self.scheduler.estimated_total_s(),
-            self.budget.trials,
-            self.budget.elapsed_s,
-            round_metrics(self._policies[index].subject.joined(records)),
-            drift=off,
-        )
+        recorded = self._policies[index].recorded(self.history)
+        return finalists(recorded, self.budget.options.finalists)
 
     def refit(self) -> None:
         """Let the model learn from the records that it has not seen.
@@ -220,6 +204,11 @@ class TuningSession:
         self._learning.refit()
 
     # --- views -------------------------------------------------------------------------------
+
+    @property
+    def budget(self) -> Budget:
+        """What the run may spend, and has spent."""
+        return self.ledger.budget
 
     @property
     def done(self) -> bool:
@@ -239,12 +228,12 @@ class TuningSession:
     @property
     def rounds(self) -> int:
         """Rounds that this run has committed; the number of the next one."""
-        return self._rounds
+        return self.ledger.rounds
 
     @property
     def failures(self) -> tuple[TaskFailure, ...]:
         """Tasks that ended without a valid candidate."""
-        return tuple(self._failures.values())
+        return tuple(self.ledger.failures.values())
 
     def stop(self, reason: str) -> None:
         """End the run before its next round."""
@@ -265,60 +254,14 @@ class TuningSession:
             estimated_total_s=self.scheduler.estimated_total_s(),
             complete=all(math.isfinite(state.best_s) for state in self.scheduler.states),
             trials=self.budget.trials,
-            rounds=self._rounds,
+            rounds=self.rounds,
             elapsed_s=self.budget.elapsed_s,
             stopped=self._stopped or self.budget.exhausted() or "not finished",
             failures=self.failures,
             finals=sum(r is not None and r.purpose == Purpose.final for r in best),
-            drifted_rounds=drifted(self._calibrations),
+            drifted_rounds=drifted(self.ledger.calibrations),
             disturbed=tuple(sorted(self._held.off.items())),
         )
-
-    # --- counters ----------------------------------------------------------------------------
-
-    def _restore(self) -> None:
-        """Take over what the history knows: what other runs found, then this run's own rounds."""
-
-        def order(one: PastRound) -> tuple[bool, int, str]:
-            own = one.run_id == self.run.run_id
-            return (own, one.number, one.writer) if own else (own, 0, "")
-
-        spent = []
-        for one in sorted(past_rounds(self._policies, self.history), key=order):
-            if one.run_id != self.run.run_id:
-                if not one.final and one.joined:
-                    trials, ok = trials_of(one.records), ok_of(one.joined)
-                    self.scheduler.credit(one.index, trials, ok, best_s_of(one.joined))
-            elif one.final:
-                self._rounds = max(self._rounds, one.number + 1)
-            else:
-                self._count(one.index, one.number, one.records)
-                readings = [r.calibration_s for r in one.records if r.calibration_s is not None]
-                self._calibrations += readings[:1]
-                spent.append(one)
-        for times in in_turn(spent):
-            self.budget.restore_time(times)
-        for index, policy in enumerate(self._policies):
-            best = best_of(policy.recorded(self.history))
-            if best is not None and best.latency_s is not None and best.purpose == Purpose.final:
-                self.scheduler.final(index, best.latency_s)
-
-    def _count(self, index: int, number: int, records: Sequence[Record]) -> None:
-        """A round is in the history: count it."""
-        state = self.scheduler.states[index]
-        joined = self._policies[index].subject.joined(records)
-        best, trials = best_s_of(joined), trials_of(records)
-        self.budget.spend(trials, improved=best < state.best_s)
-        self.scheduler.update(index, trials, ok_of(joined), best)
-        self._rounds = max(self._rounds, number + 1)
-        self._refused += len(records) - trials
-        if not trials:  # a run whose rounds measure nothing would not end
-            self.scheduler.retire(index, "all candidates of a round were refused when built")
-        if state.retired and not state.ok:
-            known = self._policies[index].known(self.history)
-            failed = (*known.records, *known.refused)
-            desc = self.tasks[index].desc
-            self._failures[index] = task_failure(index, desc, failed, self.run.reproduce)
 
 
 def _shapes(policies: Sequence[SketchPolicy]) -> list[Shape | None]:

@@ -319,7 +319,7 @@ class _Cutting:
                 part.define(n, self.walk.constants[n])
         try:
             part.graph(nodes)
-            return part.b.finish([part.output(o) for o in outputs])
+            return part.b.finish([part.output(o) for o in outputs], outputs)
         except NetworkError:
             raise
         except Exception as e:  # a gap of ours must not end what the other engine runs

@@ -118,7 +118,7 @@ def convert(
     outputs = [walk.output(o.name) for o in graph.output]
     for declared, value in zip(graph.output, outputs, strict=True):
         _check_declared(declared, walk.b.types[value])
-    net = walk.b.finish(outputs)
+    net = walk.b.finish(outputs, [o.name for o in graph.output])
     require_elements(net)
     return net
 

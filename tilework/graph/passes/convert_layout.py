@@ -47,7 +47,7 @@ class _Converter:
             self.plain[name] = self.b.constant(array, name)
         for node in self.net.nodes:
             self._convert(node)
-        return self.b.finish([self._as_plain(v) for v in self.net.outputs])
+        return self.b.finish([self._as_plain(v) for v in self.net.outputs], self.net.names)
 
     def _as_plain(self, value: str) -> str:
         if value not in self.plain:

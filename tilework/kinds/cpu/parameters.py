@@ -23,6 +23,7 @@ from typing import Any
 
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.target.host import processor_name
+from tilework.whole import write_whole
 
 FORMAT = "tilework-machine-1"
 
@@ -116,9 +117,7 @@ def write_entries(path: Path, form: str, name: str, entries: dict[str, Any]) -> 
         OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps({"format": form, name: entries}, indent=1), encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, json.dumps({"format": form, name: entries}, indent=1).encode())
 
 
 def _parse(values: Any) -> Parameters | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from io import RawIOBase
 from pathlib import Path
@@ -31,6 +30,7 @@ from tilework.runtime.library import Libraries, Library, LibraryLevel, WeightsPl
 from tilework.target import Target
 from tilework.target.host import HOST_PLATFORM
 from tilework.version import __version__
+from tilework.whole import folder_beside
 
 MADE_BY = f"Tilework {__version__}"
 _MOST_INSIDE = 3 << 29
@@ -67,8 +67,8 @@ class CpuLibraries(Libraries):
             )
         levels = [Level(level_name(i), i, p) for i, p in zip(ordered, joined.placed, strict=True)]
         try:
-            with tempfile.TemporaryDirectory(prefix=".library-", dir=path.parent) as folder:
-                library = _Draft(Path(folder), path, levels, joined, weights == "beside")
+            with folder_beside(path) as folder:
+                library = _Draft(folder, path, levels, joined, weights == "beside")
                 library.build(linker)
                 checked = library.check()
                 library.keep(header)

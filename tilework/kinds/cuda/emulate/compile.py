@@ -13,13 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tilework.errors import TargetError
 from tilework.target.host import HOST_PLATFORM, processor_name
+from tilework.whole import folder_beside
 
 HEADERS = Path(__file__).parents[1] / "source"
 SHIM = Path(__file__).parent / "shim"
@@ -118,8 +118,8 @@ def _library(kind: str, text: str, flags: Sequence[str]) -> Path:
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, so that renaming the result is one step: others see all of it or nothing.
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=path.parent) as folder:
-        source, out = Path(folder) / f"{kind}.cpp", Path(folder) / path.name
+    with folder_beside(path) as folder:
+        source, out = folder / f"{kind}.cpp", folder / path.name
         source.write_text(text, encoding="utf-8")
         _run([*command, f"-I{HEADERS}", f"-I{SHIM}", "-o", str(out), str(source)])
         out.replace(path)

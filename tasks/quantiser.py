@@ -1,0 +1,176 @@
+"""ONNX Runtime's quantiser: from a network of float32 and samples to one of 8 bits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tasks.samples import Sample
+from tilework.errors import NetworkError
+
+Scheme = Literal["static", "dynamic"]
+Method = Literal["minmax", "entropy", "percentile"]
+
+_OLDEST_OPSET = 13  # the first with a scale for each channel
+_LARGE = 1_900_000_000  # bytes: what one file of ONNX may hold, less a tenth of a GB
+
+
+@dataclass(frozen=True)
+class QuantiseRequest:
+    """What is quantised, and how.
+
+    Attributes:
+        network: a built-in network's name, or an ONNX file.
+        output: the ONNX file to write.
+        calibrate: an .npz file of samples; empty for random ones.
+        scheme: ``static``: the ranges of data are those seen on the samples. ``dynamic``: they
+            are computed in each run, and only matrix products with constant weights change.
+        method: how ranges follow from what was seen.
+        keep: names of nodes that stay in float32.
+        batch, layout: of a built-in network.
+        shapes: of random samples, see `tasks.network.parse_shapes`; the file keeps its symbols.
+    """
+
+    network: str
+    output: str
+    calibrate: str = ""
+    scheme: Scheme = "static"
+    method: Method = "minmax"
+    keep: tuple[str, ...] = ()
+    batch: int = 1
+    layout: str = "NHWC"
+    shapes: tuple[str, ...] = ()
+
+
+def write_quantised(
+    request: QuantiseRequest, source: Path, output: Path, samples: Sequence[Sample], folder: Path
+) -> None:
+    """Let ONNX Runtime's quantiser write the file ``output``."""
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    prepared = folder / "prepared.onnx"
+    large = model_bytes(source) > _LARGE
+    with refusals(f"{request.network}: ONNX Runtime's quantiser refuses it"), _silent():
+        _check_kept(request, source)
+        quant_pre_process(
+            _recent(source, folder),
+            prepared,
+            skip_symbolic_shape=True,
+            skip_optimization=large,
+            save_as_external_data=large,
+        )
+        kept = list(request.keep)
+        if request.scheme == "dynamic":
+            quantization.quantize_dynamic(
+                prepared,
+                output,
+                op_types_to_quantize=["MatMul", "Gemm"],
+                per_channel=True,
+                weight_type=quantization.QuantType.QInt8,
+                nodes_to_exclude=kept,
+                use_external_data_format=large,
+            )
+            return
+        methods = {
+            "minmax": quantization.CalibrationMethod.MinMax,
+            "entropy": quantization.CalibrationMethod.Entropy,
+            "percentile": quantization.CalibrationMethod.Percentile,
+        }
+        quantization.quantize_static(
+            prepared,
+            output,
+            _reader(samples),
+            quant_format=quantization.QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+            nodes_to_exclude=kept,
+            use_external_data_format=large,
+            calibrate_method=methods[request.method],
+        )
+
+
+def _reader(samples: Sequence[Sample]) -> Any:
+    """Samples as the quantiser takes them."""
+    from onnxruntime.quantization import CalibrationDataReader
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self._left = iter(samples)
+
+        def get_next(self) -> Sample | None:
+            return next(self._left, None)
+
+    return Reader()
+
+
+def _recent(source: Path, folder: Path) -> Path:
+    """The model in a version of ONNX's operators that has a scale for each channel."""
+    import onnx
+    from onnx import version_converter
+
+    model = onnx.load(source, load_external_data=False)
+    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+    if version >= _OLDEST_OPSET:
+        return source
+    path = folder / "recent.onnx"
+    onnx.save(version_converter.convert_version(onnx.load(source), _OLDEST_OPSET), path)
+    return path
+
+
+def _check_kept(request: QuantiseRequest, source: Path) -> None:
+    import onnx
+
+    names = {node.name for node in onnx.load(source, load_external_data=False).graph.node}
+    unknown = [name for name in request.keep if name not in names]
+    if unknown:
+        raise NetworkError(
+            f"--keep {unknown[0]}: {request.network} has no node of this name; "
+            "netron or onnx.load show them"
+        )
+
+
+@contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """Whatever another package raises, as one line."""
+    try:
+        yield
+    except NetworkError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        raise NetworkError(f"{what}: {said or type(error).__name__}") from error
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the quantiser's advice on the log."""
+    log = logging.getLogger()
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def model_bytes(path: Path) -> int:
+    """Of a model, with the files beside it that it names."""
+    import onnx
+    from onnx.external_data_helper import uses_external_data
+
+    model = onnx.load(path, load_external_data=False)
+    beside = {
+        entry.value
+        for tensor in model.graph.initializer
+        if uses_external_data(tensor)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    files = [path, *(path.parent / name for name in beside)]
+    return sum(file.stat().st_size for file in files if file.is_file())
