@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 LINE_BYTES = 64
+PAGE_BYTES = 4096

@@ -8,8 +8,9 @@ import pytest
 from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
+from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.facts import block_facts
-from tilework.kinds.cpu.features.footprints import touched_bytes
+from tilework.kinds.cpu.features.footprints import room, touched_bytes, width
 from tilework.kinds.cpu.features.traffic import traffic_of
 from tilework.kinds.cpu.machine import Machine
 from tilework.space import SearchSpace
@@ -24,19 +25,44 @@ SMALL = Machine(stray_lines=0.0, l1_bytes=SIZES[0], l2_bytes=SIZES[1], l3_bytes=
 def by_the_rule(nest, tiles):
     """Bytes of each access into each cache, walking from the innermost loop outwards."""
     accesses, block = block_facts(nest.block).accesses, nest.block
-    spans = {a: np.ones(nest.count) for a in (*block.spatial, *block.reduce)}
-    now = [touched_bytes(a, spans) for a in accesses]
-    into = [[n * np.ones(nest.count) for n in now] for _ in SIZES]
-    for axis, level in reversed(block.loops):
-        trips, fits = tiles[axis][level], [sum(now) <= size for size in SIZES]
-        spans[axis] = np.minimum(spans[axis] * trips, axis.extent)
-        after = [touched_bytes(a, spans) for a in accesses]
-        for per_access, fit in zip(into, fits, strict=True):
-            for i, access in enumerate(accesses):
+    loops = list(reversed(block.loops))
+    states = [{a: np.ones(nest.count) for a in (*block.spatial, *block.reduce)}]
+    for axis, level in loops:
+        longer = np.minimum(states[-1][axis] * tiles[axis][level], axis.extent)
+        states.append({**states[-1], axis: longer})
+    touched = [[touched_bytes(a, spans) for a in accesses] for spans in states]
+    into = [[n * np.ones(nest.count) for n in touched[0]] for _ in SIZES]
+    for size, per_access in zip(SIZES, into, strict=True):
+        for i, access in enumerate(accesses):
+            fits = [sum(now) + unused(access, now[i], spans, size) <= size
+                    for now, spans in zip(touched, states, strict=True)]  # fmt: skip
+            for k, (axis, level) in enumerate(loops):
                 if not (access.once and axis.kind == "reduce"):
-                    per_access[i] = per_access[i] * np.where(fit, after[i] / now[i], trips)
-        now = after
+                    stays = np.logical_or.reduce(fits[k:-1])  # within what stays, all does
+                    new = touched[k + 1][i] / touched[k][i]
+                    per_access[i] = per_access[i] * np.where(stays, new, tiles[axis][level])
     return into
+
+
+def unused(access, touched, spans, size):
+    """Bytes of L2 that an access keeps from others besides those that it touches."""
+    if size != SIZES[1] or access.packed:
+        return 0.0
+    widths = [width(access, i, spans) for i in range(len(access.dims))]
+    return touched * (room(access, widths, 0.0) - 1.0)
+
+
+@pytest.mark.parametrize(("columns", "taken"), [(64, 8), (64, 4), (96, 16), (96, 48), (40, 8)])
+def test_rows_take_the_room_of_the_sets_that_they_fall_into(columns, taken):
+    rows = 256
+    x = te.placeholder((rows, columns * 8), "x")
+    i, j = te.compute((rows, taken), lambda i, j: x[i, j]).op.axes
+    access = Access(({i: 1}, {j: 1}), x.shape, 4, False, False, 1, False, False)
+    lines = [(r * columns * 8 + c) * 4 // 64 for r in range(rows) for c in range(taken)]
+    held = np.bincount(np.unique(lines) % 64, minlength=64)
+    expected = 64 * held.max() / held.sum()
+    widths = [np.array([float(rows)]), np.array([16.0 * -(-taken // 16)])]
+    np.testing.assert_allclose(room(access, widths, 0.0), expected)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Typical, typical, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
-from tilework.kinds.cpu.caches import LINE_BYTES
+from tilework.kinds.cpu.caches import LINE_BYTES, PAGE_BYTES
 from tilework.space.blocks import Block
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -45,6 +45,23 @@ class Access:
         pairs = zip(reversed(self.dims), reversed(row_major(self.shape)), strict=True)
         total = self.element_bytes * sum((dim or {}).get(axis, 0) * typical(n) for dim, n in pairs)
         return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """Of each dimension but the last, how far apart the elements are that it is read at."""
+        out = []
+        for dim in self.dims[:-1]:
+            moving = [c for a, c in (dim or {}).items() if a.typical > 1]
+            whole = [int(c) for c in moving if c == int(c)]
+            out.append(math.gcd(*whole) if whole and len(whole) == len(moving) else 1)
+        return (*out, 1)[: len(self.dims)]
+
+    @cached_property
+    def lines_apart(self) -> tuple[int, ...]:
+        """Lines, of those of a page, that the strides of each dimension are a multiple of."""
+        strides = zip(row_major(self.shape), self.steps, strict=True)
+        each = (self.element_bytes * typical(n) * step for n, step in strides)
+        return tuple(max(math.gcd(n, PAGE_BYTES) // LINE_BYTES, 1) for n in each)
 
     @cached_property
     def tensor_bytes(self) -> int:

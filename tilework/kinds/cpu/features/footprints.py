@@ -15,6 +15,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.index.extents import Typical
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
 from tilework.space.blocks import Block
@@ -30,7 +31,9 @@ def width(access: Access, i: int, spans: Mapping[Axis, Floats]) -> Floats | floa
     Whole cache lines are where neighbours along the dimension are neighbours in memory.
     """
     dim, extent = access.dims[i], access.shape[i]
-    moving = [(a, c) for a, c in (dim or {}).items() if a.typical > 1]
+    step = access.steps[i]
+    extent = Typical(-(-extent // step))
+    moving = [(a, c / step) for a, c in (dim or {}).items() if a.typical > 1]
     out: Floats | float = 1.0 if dim is not None else float(extent)
     for axis, c in moving:
         alone = c == 1 and len(moving) == 1
@@ -65,6 +68,35 @@ def run_lines(access: Access, widths: Sequence[Floats | float], touched: Floats)
         run = run * one if whole is True else np.where(whole, run * one, run)
         whole = one >= extent if whole is True else np.logical_and(whole, one >= extent)
     return np.broadcast_to(np.maximum(run, 1.0), touched.shape)
+
+
+def room(access: Access, widths: Sequence[Floats | float], ahead: float) -> Floats | float:
+    """How many times its bytes an access takes up in a cache.
+
+    Runs of ``n`` lines that begin at strides of a multiple of ``g`` lines (of the 64 of a page:
+    beyond it addresses are the system's) fall into ``n`` of every ``g`` sets, and fill these as if
+    they were as long as the next multiple of ``g``. What is fetched ahead of each is of no use.
+
+    Args:
+        access: in rows, and not packed.
+        widths: elements along each of its dimensions.
+        ahead: lines that are fetched beyond the end of a run.
+    """
+    lines: Floats | float = access.element_bytes / LINE_BYTES
+    out: Floats | float = 1.0
+    growing: NDArray[np.bool_] = np.ones(1, bool)
+    waiting: NDArray[np.bool_] = np.ones(1, bool)  # for the dimension whose stride parts the runs
+    for one, extent, every in [*zip(widths, access.shape, access.lines_apart, strict=True)][::-1]:
+        if isinstance(one, float) and one == 1.0:
+            growing = growing & (extent == 1)
+            continue
+        ends = waiting & ~growing & (one > 1)
+        run = np.maximum(lines, 1.0)
+        out = np.where(ends, np.ceil((run + ahead) / every) * every / run, out)
+        waiting = waiting & ~ends
+        lines = np.where(growing, lines * one, lines)
+        growing = growing & (one >= extent)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +215,17 @@ class Walk:
             ]
             out[i] = run_lines(access, here, touched[i, state])
         return out
+
+    def rooms(
+        self, i: int, widths: Sequence[Floats | float], states: Places, some: Places, ahead: float
+    ) -> Floats | float:
+        """`room` of an access, for some candidates in a state of the walk each."""
+        one = self._touched[i]
+        own = one.at[states]
+        here = [
+            w[at[own], some] if isinstance(w := widths[d], np.ndarray) else w for d, at in one.dims
+        ]
+        return room(self.accesses[i], here, ahead)
 
     @cached_property
     def once(self) -> Places:

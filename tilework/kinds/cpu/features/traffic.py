@@ -8,7 +8,7 @@ data (not at all if its address does not depend on the loop).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.access import plain_access
 from tilework.kinds.cpu.features.facts import BlockFacts
-from tilework.kinds.cpu.features.footprints import touched_bytes
+from tilework.kinds.cpu.features.footprints import Places, Walk, touched_bytes
 from tilework.kinds.cpu.features.local import region_visits
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.nest import BlockNest
@@ -54,6 +54,9 @@ def traffic_of(
     moved = touched.reshape(len(touched), -1).take(at, axis=1)
     moved *= passes.reshape(2, -1).take(at, axis=1).take(walk.once, axis=0)
     into = [moved[:, level] for level in range(len(sizes))]
+    crowded = _crowded_out(walk, widths, touched, whole, fits[1], machine)
+    for i, some, states in crowded:
+        into[1][i, some] = touched[i, states, some] * passes[walk.once[i], states, some]
     l3 = machine.l3_bytes * machine.cores
     for level, size, weights in ((1, machine.l2_bytes, 0), (2, l3, _COLD_WEIGHT_BYTES)):
         for i in _warm(facts, size, weights):  # what a producer has left need not come from beyond
@@ -68,6 +71,39 @@ def traffic_of(
         local = _local_traffic(nest, sizes)
         into = [np.concatenate(both) for both in zip(into, local, strict=True)]
     return Traffic(into, touched[:, outer])
+
+
+def _crowded_out(
+    walk: Walk,
+    widths: Sequence[Floats | float],
+    touched: Floats,
+    whole: Floats,
+    fits: NDArray[np.uint8],
+    machine: Machine,
+) -> Iterator[tuple[int, Places, Places]]:
+    """Accesses that stay in L2 for fewer states than all bytes would: candidates, and states.
+
+    An access in rows crowds itself out: a state must fit with as much room as these take (`room`).
+    """
+    size, ahead = machine.l2_bytes, machine.stray_lines
+    largest = sum(a.tensor_bytes for a in walk.accesses)
+    some = np.flatnonzero(fits)
+    last = fits[some].astype(np.intp) - 1
+    least = whole[last, some]
+    for i, access in enumerate(walk.accesses):
+        most = ahead + max(access.lines_apart, default=1)
+        if access.packed or largest + most * access.tensor_bytes <= size:
+            continue
+        going = np.flatnonzero(least + most * touched[i, last, some] > size)
+        states = last + 1
+        while len(going):
+            at, one = states[going] - 1, some[going]
+            times = walk.rooms(i, widths, at, one, ahead)
+            going = going[whole[at, one] + touched[i, at, one] * (times - 1.0) > size]
+            states[going] -= 1
+            going = going[states[going] > 0]
+        moved = np.flatnonzero(states <= last)
+        yield i, some[moved], states[moved]
 
 
 def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[Floats]:
