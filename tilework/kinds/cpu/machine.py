@@ -84,7 +84,7 @@ class Machine:
 
 
 @lru_cache(maxsize=64)
-def _machine(target: CpuTarget, found: Parameters | None) -> Machine:
+def _machine(target: CpuTarget, figures: Parameters | None) -> Machine:
     wide = target.vector_bits == 512
     halved = wide and target.mcpu not in _TWO_PORTS
     base = Machine(
@@ -99,17 +99,17 @@ def _machine(target: CpuTarget, found: Parameters | None) -> Machine:
         l3_bytes=0.8 * target.l3_bytes / target.num_cores,
         cores=target.num_cores,
     )
-    if found is None:
+    if figures is None:
         return base
-    shared = found.shared(target.num_cores)
+    shared = figures.shared(target.num_cores)
     return replace(
         base,
-        clock_hz=found.clock_hz,
-        fma_ports=found.fma_ports,
-        load_ports=found.load_ports,
-        broadcast_ports=found.broadcast_ports,
-        latency=found.latency,
-        l2_rate=found.l2_rate,
+        clock_hz=figures.clock_hz,
+        fma_ports=figures.fma_ports,
+        load_ports=figures.load_ports,
+        broadcast_ports=figures.broadcast_ports,
+        latency=figures.latency,
+        l2_rate=figures.l2_rate,
         l3_rate=shared.l3_rate,
         memory_rate=shared.memory_rate,
         fork_cycles=shared.fork_cycles,
