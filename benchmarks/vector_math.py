@@ -1,15 +1,15 @@
 """Math functions of generated code: cycles a vector, beside another checkout; every number.
 
     python benchmarks/vector_math.py [FUNCTION ...] [--against ../before] [--mcpu native,core-avx2]
-    python benchmarks/vector_math.py --all [exp tanh erf] [--part 1/4]
+    python benchmarks/vector_math.py --all [exp tanh erf log1p] [--part 1/4]
 
 A loop over 16 KB that lie in L1 computes a function of four vectors at a time, written by the same
 code that writes kernels. Cycles are those of a chain of dependent additions, timed beside it. Each
 checkout runs in a process of its own; they take turns, and the medians of 15 turns are printed.
 
-``--all`` asks for e^x, tanh or erf of all 2^32 float32 numbers (or one part of them) and compares
-with that of float64: the largest error in units of the last place where the result is a normal
-number, and how many of the others are not what `docs/semantics.md` says.
+``--all`` asks for e^x, tanh, erf or log1p of all 2^32 float32 numbers (or one part of them) and
+compares with that of float64: the largest error in units of the last place where the result is a
+normal number, and how many of the others are not what `docs/semantics.md` says.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FUNCTIONS = (
     "copy", "exp", "sigmoid", "silu", "tanh", "expm1", "erf", "gelu", "softplus", "mish", "elu",
     "log1p",
 )  # fmt: skip
-_KNOWN = ("exp", "tanh", "erf")
+_KNOWN = ("exp", "tanh", "erf", "log1p")
 """What ``--all`` has another implementation of."""
 _TURNS = 15
 
@@ -154,6 +154,12 @@ def every(name, exact, first, last):
         if name == "exp":
             under, over = x < np.float32(-87.33654), x >= np.float32(88.722839)
             wrong += int((np.signbit(y) & ~odd).sum())
+        elif name == "log1p":
+            odd |= x < -1
+            under, over = (np.abs(x) < 1.2e-38) | (x == -1), np.isposinf(x)
+            wrong += int(((np.signbit(y) != np.signbit(x)) & ~odd & (x != 0)).sum())
+            wrong += int((np.isneginf(y) != (x == -1)).sum())
+            wrong += int((np.abs(y[under & (x != -1)]) > 1.4e-38).sum())
         else:
             under, over = np.abs(x) < 1.2e-38, np.zeros_like(odd)
             wrong += int((np.signbit(y) != np.signbit(x))[~odd].sum() + (np.abs(y) > 1).sum())
@@ -264,7 +270,7 @@ def _arguments() -> argparse.Namespace:
     add("functions", nargs="*", metavar="FUNCTION", default=_FUNCTIONS)
     add("--against", type=Path, help="folder of another checkout")
     add("--mcpu", default="native,core-avx2,x86-64", help="CPUs whose instructions are used")
-    add("--all", action="store_true", help="exp, tanh, erf of all float32 numbers instead")
+    add("--all", action="store_true", help="exp, tanh, erf, log1p of all float32 numbers instead")
     add("--part", default="1/1", help="with --all: the first of four parts is 1/4")
     return parser.parse_args()
 

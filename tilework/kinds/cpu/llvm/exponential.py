@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from tilework.kinds.cpu.llvm.pieces import in_pieces
+from tilework.kinds.cpu.llvm.pieces import tanh_in_pieces
 from tilework.kinds.cpu.llvm.vector_body import ROUND, Body, Lanes
 
 LN2 = math.log(2)
@@ -93,7 +93,7 @@ def tanh(f: Body, x: Lanes) -> Lanes:
     Beyond 9 it is 1, rounded. Up to there k is small, and ln 2 need not be in two parts.
     """
     if f.looks_up:
-        return in_pieces(f, "tanh", x)
+        return tanh_in_pieces(f, x)
     y = f.larger(f.smaller(x, 9.02), -9.02)
     t = f.fma(y, 2 / LN2, ROUND)
     r = f.fma(t - ROUND, -LN2 / 2, y)

@@ -27,7 +27,7 @@ _INTRINSICS = {
 }
 
 
-_INLINED = frozenset({"exp", "sigmoid", "expm1", "tanh", "erf"})
+_INLINED = frozenset({"exp", "sigmoid", "expm1", "tanh", "erf", "log1p"})
 """Functions so short that what a call costs, all live registers stored around it, is a good part.
 
 The others are called: their code is larger than what that saves, and takes longer to generate.

@@ -1,6 +1,6 @@
 """Math functions of float32 in vectors, written over `vector_body`.
 
-Those of exponentials are in `exponential`; `pieces` has what AVX-512 does without a division.
+Those of exponentials are in `exponential`.
 
 Errors, in units of the last place against the exact value, over all finite float32 numbers (tests
 sample them with denormal numbers, both ends of every range, and where methods change):
@@ -29,7 +29,6 @@ from tilework.kinds.cpu.llvm.exponential import (
     sigmoid,
     tanh,
 )
-from tilework.kinds.cpu.llvm.pieces import in_pieces
 from tilework.kinds.cpu.llvm.vector_body import Body, Lanes
 
 _HALF_PI = 1.57079637050628662109375
@@ -41,16 +40,15 @@ _LOG = (
     0.3333331048, -0.2499998659, 0.2000222355, -0.166692555, 0.1421868652, -0.1238424107,
     0.1187280566, -0.1179060563, 0.06916625053,
 )  # fmt: skip
-# erf(x) = x P(x^2) / Q(x^2) between the limits
-_ERF_LIMIT = 3.95
-_ERF_P = (
-    1.1283791437506125, 0.1915489681351158, 0.05287527756241114, 0.003808106720783297,
-    0.0002846869781514245, 2.0259244482352055e-06,
+# (log(1 + g) - g) / g^2 there, good to 3e-8; for log1p. The last is positive: infinity stays.
+_LOG1P = (
+    -0.49999991, 0.3333395, -0.25001755, 0.19962072, -0.16570513, 0.14917979, -0.14307493,
+    0.08734792,
 )  # fmt: skip
-_ERF_Q = (
-    1.0, 0.5030885289061343, 0.11455907671114174, 0.015054979089042537, 0.00117071339010947,
-    3.783193248353502e-05,
-)  # fmt: skip
+# erf(x) = y (k - y^2) with y = x (R(x^2)^2 + c), from the limit on 1
+_ERF_LIMIT = 3.9266
+_ERF_R = (0.6527355, -0.06618254, 0.0049310443, -0.000283411, 9.6972235e-06, -1.5760736e-07)
+_ERF_C, _ERF_K = 0.17099993, 1.8898815
 # (atan(z) - z) / z^3 in z^2 for z <= 1
 _ATAN = (
     -0.3333330154, 0.1999864131, -0.1426526904, 0.1095768735, -0.08419762552, 0.05823945627,
@@ -78,54 +76,52 @@ _TURN_HIGH, _TURN_LOW = 1.57079632673412561417, 6.07710050650619224932e-11
 
 
 def erf(f: Body, x: Lanes) -> Lanes:
-    """``x P(x^2) / Q(x^2)``; coefficients are positive, so that nothing cancels.
+    """``y (k - y^2)``: a cubic that is 1, and flat, where y is largest.
 
-    Beyond the limit the quotient stays as it is and x grows, so that what is limited to 1 is 1.
+    So y need not be exact where erf is near 1, and one polynomial serves for all numbers. k is
+    rounded down: whatever y is, the result is not beyond 1.
     """
-    if f.looks_up:
-        return in_pieces(f, "erf", x)
-    s = f.smaller(x * x, _ERF_LIMIT**2)
-    out = x * f.polynomial(s, _ERF_P) / f.polynomial(s, _ERF_Q)
-    return f.larger(f.smaller(out, 1.0), -1.0)
+    if f.scales:  # units of AVX-512 all compare, and two limits are an instruction less
+        y = a = f.larger(f.smaller(x, _ERF_LIMIT), -_ERF_LIMIT)
+    else:
+        a = f.smaller(f.abs(x), _ERF_LIMIT)
+        y = f.signed(a, x)
+    root = f.polynomial(a * a, _ERF_R)
+    y = y * f.fma(root, root, _ERF_C)
+    return y * f.fma(-y, y, _ERF_K)
 
 
-def _log(f: Body, u: Lanes, less: Lanes | None = None, rest: Lanes | None = None) -> Lanes:
-    """Natural logarithm of the positive normal number ``u = m 2^e``.
-
-    It is that of m, between the roots of 1/2 and 2, plus ``(e - less) ln 2``; ``rest`` is what u
-    lacks by rounding.
-    """
-    bits = f.convert("bitcast", u, "int32")
-    e = f.bits("ashr", bits - 0x3F3504F3, 23)
-    scaled = f.bits("shl", e, 23)
-    g = f.convert("bitcast", bits - scaled, "float32") - 1.0
-    if rest is not None:
-        twice = f.convert("bitcast", f.lift(0x40000000, "int32") - scaled, "float32")
-        g = f.fma(rest * 0.5, twice, g)  # 2^(1 - e) is a number (or 0) for the largest e
-    whole = f.convert("sitofp", e, "float32")
-    if less is not None:
-        whole = whole - less
-    square = g * g
-    y = square * g * f.polynomial(g, _LOG)
-    y = f.fma(square, -0.5, f.fma(whole, LN2_LOW, y))
-    return f.fma(whole, LN2_HIGH, g + y)
+_ROOT = 0x3F3504F3
+"""Bits of the root of 1/2. Less these, ``m 2^e`` has e in its exponent, for m from the root on."""
 
 
 def log(f: Body, x: Lanes) -> Lanes:
-    """Natural logarithm."""
+    """Natural logarithm: that of m, between the roots of 1/2 and 2, plus ``e ln 2``."""
     denormal = x < 1.1754943508222875e-38
-    u = f.select(denormal, x * 8388608.0, x)
-    out = _log(f, u, less=f.select(denormal, 23.0, 0.0))
+    bits = f.convert("bitcast", f.select(denormal, x * 8388608.0, x), "int32")
+    e = f.bits("ashr", bits - _ROOT, 23)
+    g = f.convert("bitcast", bits - f.bits("shl", e, 23), "float32") - 1.0
+    whole = f.convert("sitofp", e, "float32") - f.select(denormal, 23.0, 0.0)
+    square = g * g
+    y = square * g * f.polynomial(g, _LOG)
+    y = f.fma(square, -0.5, f.fma(whole, LN2_LOW, y))
+    out = f.fma(whole, LN2_HIGH, g + y)
     inside = f.select(x < _INF, out, x)
     return f.select(x > 0.0, inside, f.select(x.equals(0.0), -_INF, _NAN))
 
 
 def log1p(f: Body, x: Lanes) -> Lanes:
-    """Logarithm of ``u = 1 + x`` and of what u lacks of it by rounding."""
-    u = x + 1.0
-    out = _log(f, u, rest=x - (u - 1.0))
-    inside = f.select(x < _INF, out, x)
-    return f.select(x > -1.0, inside, f.select(x.equals(-1.0), -_INF, _NAN))
+    """``log(1 + g) + e ln 2`` with ``1 + g = 2^-e (1 + x)``, which is rounded once.
+
+    e is in the bits of a float's exponent, so 2^23 times as large. 2^-e itself may be too small
+    for a normal number, 2^(2 - e) is not.
+    """
+    e = (f.convert("bitcast", x + 1.0, "int32") - _ROOT) & -(2**23)
+    four = f.convert("bitcast", f.lift(0x40800000, "int32") - e, "float32")
+    g = f.fma(x * four, 0.25, f.fma(four, 0.25, -1.0))
+    y = f.fma(g * g, f.polynomial(g, _LOG1P), g)
+    out = f.fma(f.convert("sitofp", e, "float32"), LN2 / 2**23, y)
+    return f.select(x > -1.0, out, f.select(x.equals(-1.0), -_INF, _NAN))
 
 
 def _halves(f: Body, x: Lanes) -> tuple[Lanes, Lanes]:
