@@ -205,15 +205,17 @@ class Walk:
                 here[:] = size
         return out
 
-    def runs(self, widths: Sequence[Floats | float], touched: Floats, state: int) -> Floats:
-        """`run_lines` of each access in one state of the walk."""
+    def runs(self, widths: Sequence[Floats | float], touched: Floats, states: Places) -> Floats:
+        """`run_lines` of each access in one state of the walk for each candidate."""
         out = np.empty((len(self.accesses), touched.shape[-1]))
+        every = np.arange(touched.shape[-1])
         for i, (one, access) in enumerate(zip(self._touched, self.accesses, strict=True)):
-            own = one.at[state]
+            own = one.at[states]
             here = [
-                w[at[own]] if isinstance(w := widths[d], np.ndarray) else w for d, at in one.dims
+                w[at[own], every] if isinstance(w := widths[d], np.ndarray) else w
+                for d, at in one.dims
             ]
-            out[i] = run_lines(access, here, touched[i, state])
+            out[i] = run_lines(access, here, touched[i, states, every])
         return out
 
     def rooms(

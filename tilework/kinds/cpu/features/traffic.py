@@ -62,7 +62,10 @@ def traffic_of(
         for i in _warm(facts, size, weights):  # what a producer has left need not come from beyond
             into[level][i] = np.maximum(into[level][i] - touched[i, -1], 0.0)
     outer = walk.outer_tile(tiles)
-    strays = 1.0 + machine.stray_lines / walk.runs(widths, touched, outer)
+    within = np.full(count, outer)
+    if nest.block.transform is not None:  # its tiles follow each other along the lines
+        within = np.maximum(within, np.maximum(fits[1], 1).astype(np.intp) - 1)
+    strays = 1.0 + machine.stray_lines / walk.runs(widths, touched, within)
     for per_access in into[1:]:
         per_access *= strays
     if nest.block.attached_reductions:
