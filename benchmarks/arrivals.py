@@ -243,7 +243,10 @@ def _arguments() -> argparse.Namespace:
     add("--rest", type=int, default=50, help="requests after them")
     add("--threads", type=int, default=2, help="threads of the engines")
     add("--json", type=Path, help="also write the numbers to this file")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if not (args.other / "tilework").is_dir():
+        parser.error(f"{args.other} is not a checkout: it has no folder tilework")
+    return args
 
 
 if __name__ == "__main__":

@@ -221,7 +221,10 @@ def _arguments() -> argparse.Namespace:
     add("--pairs", type=int, default=3, help="processes of each checkout and network")
     add("--rounds", type=int, default=20, help="turns of each process")
     add("--json", type=Path, help="also write the numbers to this file")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if not (args.other / "tilework").is_dir():
+        parser.error(f"{args.other} is not a checkout: it has no folder tilework")
+    return args
 
 
 if __name__ == "__main__":
