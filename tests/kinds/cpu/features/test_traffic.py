@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.hosts import x86
+from tests.space.test_winograd import conv
 from tests.te import workloads
 from tilework import te
 from tilework.kinds.cpu.features.access import Access
@@ -52,17 +53,54 @@ def unused(access, touched, spans, size):
     return touched * (room(access, widths, 0.0) - 1.0)
 
 
+def rows_of(rows, columns, taken):
+    """Some of the columns of each row, from the first one on."""
+    x = te.placeholder((rows, columns), "x")
+    i, j = te.compute((rows, taken), lambda i, j: x[i, j]).op.axes
+    return Access(({i: 1}, {j: 1}), x.shape, 4, False, False, 1, False, False)
+
+
 @pytest.mark.parametrize(("columns", "taken"), [(64, 8), (64, 4), (96, 16), (96, 48), (40, 8)])
 def test_rows_take_the_room_of_the_sets_that_they_fall_into(columns, taken):
     rows = 256
-    x = te.placeholder((rows, columns * 8), "x")
-    i, j = te.compute((rows, taken), lambda i, j: x[i, j]).op.axes
-    access = Access(({i: 1}, {j: 1}), x.shape, 4, False, False, 1, False, False)
+    access = rows_of(rows, columns * 8, taken)
     lines = [(r * columns * 8 + c) * 4 // 64 for r in range(rows) for c in range(taken)]
     held = np.bincount(np.unique(lines) % 64, minlength=64)
     expected = 64 * held.max() / held.sum()
     widths = [np.array([float(rows)]), np.array([16.0 * -(-taken // 16)])]
     np.testing.assert_allclose(room(access, widths, 0.0), expected)
+
+
+def test_what_is_fetched_ahead_of_rows_takes_room():
+    """Two heads of six, of 64 numbers each: 8 lines of every 24, one in each of eight sets."""
+    access, widths = rows_of(1500, 384, 128), [np.array([1500.0]), np.array([128.0])]
+    assert room(access, widths, 0.0) == 1.0
+    assert room(access, widths, 1.0) == 2.0  # a ninth line begins a second round
+
+
+def test_rows_that_a_stride_passes_over_are_not_touched():
+    task = SearchTask(
+        te.ComputeDAG(workloads.conv2d_relu(h=28, w=28, ci=32, co=48, k=1, s=2, p=0)),
+        Target(x86("x86-64-v4", 1)),
+    )
+    block = SearchSpace.of(task).sketches[0].blocks[-1]
+    data = next(a for a in block_facts(block).accesses if 28 in a.shape)
+    spans = {a: np.array([float(a.typical)]) for a in (*block.spatial, *block.reduce)}
+    assert touched_bytes(data, spans) == 14 * 14 * 32 * 4
+
+
+def test_tiles_of_a_transform_use_what_is_fetched_ahead_of_them():
+    task = SearchTask(conv(56, 64, 64), Target(x86("x86-64-v4", 1)))
+    sketch = next(s for s in SearchSpace.of(task).sketches if "F(4x4" in s.name)
+    nest = sketch.nests(sketch.sample(np.random.default_rng(0), 60))[-1]
+    assert nest.block.transform is not None
+    tiles = {a: extents.astype(float) for a, extents in nest.tiles.items()}
+    into = [
+        traffic_of(nest, block_facts(nest.block), tiles, Machine(stray_lines=lines)).into[1]
+        for lines in (0.0, 1.0)
+    ]
+    assert (into[0] > 0).any()
+    assert (into[1] <= 1.3 * into[0]).all()  # twice as much, if all were for nothing
 
 
 @pytest.mark.parametrize(
