@@ -31,12 +31,12 @@ twice(TW_IN(float, a, {N}), TW_OUT(float, b, {N})) {{
 _ASTRAY = """
 import sys
 from tests.kinds.cuda.test_gpu import TEXT, N, opened
-driver, stream, function = opened(TEXT.replace("2.0f * TW_LD(a, i)", "TW_LD(a, i + (1 << 30))"))
+driver, stream, function = opened()
 from tilework.errors import DeviceError
 for turn in range(2):
     try:
         address = driver.memory.allocate(4 * N)
-        driver.launch(function, N // 256, 256, 0, (address, address), stream.number)
+        driver.launch(function, N // 256, 256, 0, (4096, address), stream.number)
         driver.streams.synchronize(stream.number)
     except DeviceError as e:
         print(e.fatal, e)
@@ -127,7 +127,13 @@ def test_a_network_on_the_device_equals_the_emulation(precision):
     module = compile(net, target, MemoryHistory(), precision=precision)
     emulated = compile(net, f"{words} -run=emulated", MemoryHistory(), precision=precision)
     (got,), (want,) = module.run(x), emulated.run(x)
-    assert np.abs(got - want).max() <= 1e-3 * np.abs(want).max()
+    error = np.abs(got - want).max()
+    if precision == "f32":
+        assert error <= 1e-3 * np.abs(want).max()
+    else:  # Sums in another order round to the other neighbour here and there: no worse than that.
+        (exact,) = compile(net, f"{words} -run=emulated", MemoryHistory()).run(x)
+        assert error <= np.abs(want - exact).max()
+        assert np.abs(got - exact).max() <= 1.5 * np.abs(want - exact).max()
     assert module.benchmark(repeat=1, min_repeat_ms=50).min > 0
     assert all(t.time_ms > 0 for t in module.profile())
 
