@@ -127,11 +127,11 @@ def test_a_network_on_the_device_equals_the_emulation(precision):
     module = compile(net, target, MemoryHistory(), precision=precision)
     emulated = compile(net, f"{words} -run=emulated", MemoryHistory(), precision=precision)
     (got,), (want,) = module.run(x), emulated.run(x)
-    allowed = 1e-3 * np.abs(want).max()
-    if precision == "bf16":  # a sum in another order rounds to the other neighbour here and there
-        (exact,) = compile(net, f"{words} -run=emulated", MemoryHistory()).run(x)
-        allowed = np.abs(want - exact).max()
-    assert np.abs(got - want).max() <= allowed
+    # Factors are rounded 36 times, one after the other. A sum in another order rounds to another
+    # neighbour, and after a few layers all of these roundings differ: schedules that the emulator
+    # runs differ by as much.
+    unit = {"f32": 1e-3 / 6, "bf16": 2.0**-8}.get(precision, 2.0**-11)
+    assert np.abs(got - want).max() <= 6 * unit * np.abs(want).max()
     assert module.benchmark(repeat=1, min_repeat_ms=50).min > 0
     assert all(t.time_ms > 0 for t in module.profile())
 
