@@ -63,16 +63,17 @@ class Symbol:
     typicals: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        span = f"{self.low}..{self.high}"
         if not 0 <= self.low <= self.high:
-            raise ValueError(f"symbol {self.name}: there is no number in {self.low}..{self.high}")
+            raise ValueError(f"symbol {self.name}: there is no number in {span}")
         for value in self.typicals:
             if not self.low <= value <= self.high:
-                raise ValueError(
-                    f"symbol {self.name}: its typical value {value} is not in "
-                    f"{self.low}..{self.high}"
-                )
+                raise ValueError(f"symbol {self.name}: its typical value {value} is not in {span}")
         if not self.typicals:
             raise ValueError(f"symbol {self.name} has no typical value")
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # which a text knows; a run looks symbols up by the dozen
 
     @property
     def typical(self) -> int:
@@ -153,7 +154,7 @@ class Symbolic:
         Raises:
             KeyError: a symbol has no value there.
         """
-        return sum(c * math.prod(_value(a, at) for a in m) for m, c in self.terms.items())
+        return sum([c * math.prod([_value(a, at) for a in m]) for m, c in self.terms.items()])
 
     def __add__(self, other: Whole) -> Whole:
         return _sum(self, other) if isinstance(other, int | Symbolic) else NotImplemented

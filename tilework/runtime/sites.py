@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ModuleError, ShapeError
-from tilework.index.extents import Extent, known, most, nbytes, shape_at
+from tilework.index.extents import Extent, known, most, nbytes
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value
@@ -35,7 +35,6 @@ _SPARE = 1 << 10
 """Bytes by which what grows is given more at least."""
 
 Integers = NDArray[np.int64]
-AnyValue = TypeVar("AnyValue", bound=Value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +64,8 @@ class Site:
     @cached_property
     def ends(self) -> Ends:
         """What a run takes and returns here: shapes are numbers."""
-        whole, at = self.whole, self.point
-        if not whole.symbols:
-            return whole.ends
-        shapes: dict[tuple[Extent, ...], tuple[int, ...]] = {}
-        return Ends(
-            whole.name,
-            _at(whole.inputs, at, shapes),
-            _at(whole.outputs, at, shapes),
-            _at(whole.rooms, at, shapes),
-        )
+        ends = self.whole.ends
+        return ends.at(self.point) if self.whole.symbols else ends
 
     @cached_property
     def image(self) -> Image:
@@ -311,21 +302,6 @@ def static_site(image: Image) -> Site:
         np.array([BLOCKS.index(r.space) for r in refs], np.int64),
         np.array([0 if r.space == "io" else r.at for r in refs], np.int64),
     )
-
-
-def _at(
-    values: Sequence[AnyValue],
-    at: Mapping[Symbol, int],
-    known_shapes: dict[tuple[Extent, ...], tuple[int, ...]],
-) -> tuple[AnyValue, ...]:
-    """Values as they are at a point; many have the same shape."""
-    out = []
-    for v in values:
-        shape = known_shapes.get(v.shape)
-        if shape is None:
-            shape = known_shapes[v.shape] = shape_at(v.shape, at)
-        out.append(v if shape == v.shape else v.of_shape(shape))
-    return tuple(out)
 
 
 def _ref(ref: Ref, start: int, at: Mapping[Symbol, int]) -> Ref:
