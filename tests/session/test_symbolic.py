@@ -10,7 +10,9 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.graph import symbolic_models
 from tilework.errors import ModuleError
+from tilework.graph.onnx.ranges import from_one
 from tilework.session import Session, SessionOptions
 
 ort.set_default_logger_severity(4)
@@ -131,6 +133,50 @@ def test_a_shape_outside_makes_another_form_and_says_so_once(model, other, caplo
     assert said.endswith("another form is made")
     assert session.module_for(feeds(1, 20)) is session.module
     assert session.module_for(feeds(1, 51)) is not session.module
+
+
+def test_ranges_from_0(model, other, caplog, monkeypatch):
+    """What a form cannot do without elements gets one of its own, and the next start knows."""
+    ranges = {"batch": "0..4:0,1,2", "seq": "0..50:16,32"}
+    with caplog.at_level(logging.WARNING):
+        session = Session(model, shapes=ranges)
+        for batch, seq in ((2, 16), (0, 7), (4, 50)):
+            close(session, other, feeds(batch, seq))
+    assert len(caplog.records) == 1 and "batch is 0" in caplog.records[0].getMessage()
+    assert {session.module_for(feeds(*s)) for s in ((2, 16), (1, 1))} == {session.module}
+    assert [(s.low, s.typicals) for s in session.module.symbols] == [(1, (1, 2)), (1, (16, 32))]
+    assert session.module_for(feeds(0, 7)) is not session.module
+
+    def compiled(*_, **__):
+        raise AssertionError("it is made again")
+
+    monkeypatch.setattr("tilework.compiler.compile", compiled)
+    again = Session(model, shapes=ranges)
+    close(again, other, feeds(3, 9))
+    assert again.module.symbols == session.module.symbols
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("0..8", "1..8"),
+        ("0..8:0,4", "1..8:4"),
+        (" 0 .. 8 : 0 ", "1..8"),
+        ("1..8:4", "1..8:4"),
+        ("0..0", "0..0"),
+        ("past + seq", "past + seq"),
+    ],
+)
+def test_a_range_without_0(text, without):
+    assert from_one(text) == without
+
+
+def test_an_empty_past_stays_in_the_form_beside_a_batch_that_may_be_0(caplog):
+    ranges = {"batch": "0..2:1", "seq": "1..5:1,3", "past": "0..40:9"}
+    data = symbolic_models.decoder(1, past=True).SerializeToString()
+    session = Session(data, shapes=ranges)
+    assert {s.name: s.low for s in session.module.symbols} == {"batch": 1, "past": 0, "seq": 1}
+    assert not caplog.records
 
 
 def test_the_form_is_kept(model, other, monkeypatch):

@@ -45,6 +45,15 @@ def symbol_of(name: str, text: str) -> Extent:
         raise NetworkError(str(e)) from e
 
 
+def from_one(text: str) -> str:
+    """A range without 0; the text itself where it does not begin there, or holds nothing else."""
+    match = _RANGE.fullmatch(text)
+    if match is None or int(match[1]) > 0 or int(match[2]) < 1:
+        return text
+    typicals = [n for n in (match[3] or "").split(",") if n and int(n)]
+    return f"1..{match[2]}" + (f":{','.join(typicals)}" if typicals else "")
+
+
 def symbols_given(shapes: Shapes) -> dict[str, Extent]:
     """The symbols that are given a range, or arithmetic of others, by name.
 
