@@ -76,7 +76,7 @@ def _any_rows(
             continue  # records are of members; the draft's
         sketches = SearchSpace.of(task).sketches
         sketch = sketches[int(rng.integers(len(sketches)))]
-        rows = sketch.sample(rng, 200)
+        rows = sketch.sample(rng, 1000 if any(b.matrix for b in sketch.blocks) else 200)
         ragged, unit = any_rows(sketch, rng, 50), unit_rows(sketch, rows)
         if len(unit) and rng.random() < 0.7:
             rows = unit

@@ -32,12 +32,14 @@ RANGED = "rows"
 NUMBERS = ("any", "any", "any", "ends", "ends", "low", "high")
 ZEROS = ("any", "any", "low", "high", "none")
 TAILS = ("", "", "", "relu", "clip", "residual", "sum", "float")
-WIDTHS = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 40, 63, 64, 65, 96)
+WIDTHS = (
+    1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 40, 63, 64, 64, 65, 96, 128, 128, 192
+)  # fmt: skip
 CPUS = (
-    "llvm", "llvm -mattr=-amx-tile,-amx-int8,-amx-bf16", "llvm -mcpu=haswell",
+    "llvm", "llvm", "llvm -mattr=-amx-tile,-amx-int8,-amx-bf16", "llvm -mcpu=haswell",
     "llvm -mcpu=alderlake", "llvm -mcpu=skylake-avx512", "llvm -mcpu=x86-64",
 )  # fmt: skip
-"""This machine's own, without its matrix unit, AVX2, AVX_VNNI, AVX-512 without VNNI, SSE2."""
+"""This machine, twice; without its matrix unit; AVX2; AVX_VNNI; AVX-512 without VNNI; SSE2."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def draw(seed: int, cpus: Sequence[str] = CPUS) -> Problem:
     dilations = tuple(of((1, 1, 1, 2)) for _ in range(rank))
     reach = [d * (w - 1) + 1 for d, w in zip(dilations, window, strict=True)]
     kind = of(("plain", "plain", "depthwise", "grouped")) if rank else "plain"
-    k, n = (of(WIDTHS) for _ in range(2))
+    k, n = (of(WIDTHS[: 18 if rank == 3 else None]) for _ in range(2))
     if kind == "depthwise":
         k, n = 1, of((1, 1, 1, 2))
     elif kind == "grouped":

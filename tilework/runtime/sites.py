@@ -57,6 +57,12 @@ class Site:
     blocks: Integers
     starts: Integers
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is computed here: no output has elements."""
+        pairs = zip(self.whole.symbols, self.values, strict=True)
+        return 0 in self.values and any(n == 0 and s.or_none for s, n in pairs)
+
     def workspace_bytes(self, threads: int) -> int:
         """Workspace of a run with ``threads`` threads."""
         return max((shared + threads * each for shared, each in self.workspaces), default=0)
@@ -239,6 +245,9 @@ class _Plan:
             ModuleError: a size is negative or too large, or a reference leaves its block.
         """
         image = self._image
+        nowhere = Site(image, values, 0, (), self.blocks, np.zeros_like(self.blocks))
+        if nowhere.idle:
+            return nowhere
         numbers = self._sizes.at(values)
         sizes, offsets, workspaces, io, given, behind, reach = [numbers[p] for p in self._parts]
         if numbers.min(initial=0) < 0:

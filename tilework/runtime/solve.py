@@ -121,7 +121,8 @@ class Solver:
 
     def check(self, symbol: Symbol, number: int, why: str) -> None:
         """Refuse a value outside of its symbol's range."""
-        if not symbol.low <= number <= symbol.high:
+        none = number == 0 and symbol.or_none
+        if not (symbol.low <= number <= symbol.high or none):
             raise ShapeError(
                 f"{self._name}: {symbol.name} is {number}{why}, outside of its range "
                 f"{symbol.low} to {symbol.high}"
