@@ -48,6 +48,7 @@ class Site:
         workspaces: as `Image.workspaces`.
         blocks: of the arguments of all steps in order, in which of `BLOCKS` each lies.
         starts: where in that block, or io buffer, each begins, in bytes.
+        idle: nothing is computed: no output has elements.
     """
 
     whole: Image
@@ -56,12 +57,7 @@ class Site:
     workspaces: tuple[tuple[int, int], ...]
     blocks: Integers
     starts: Integers
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is computed here: no output has elements."""
-        pairs = zip(self.whole.symbols, self.values, strict=True)
-        return 0 in self.values and any(n == 0 and s.or_none for s, n in pairs)
+    idle: bool = False
 
     def workspace_bytes(self, threads: int) -> int:
         """Workspace of a run with ``threads`` threads."""
@@ -204,6 +200,7 @@ class _Plan:
         self._image = image
         self._arena = Arena(image.lifetimes)
         self._laid: _Layout | None = None
+        self._or_none = [i for i, s in enumerate(image.symbols) if s.or_none]
         refs = [r for step in image.steps for r in step.args]
         io = image.io_values
         values = (*image.inputs, *image.outputs)
@@ -245,9 +242,9 @@ class _Plan:
             ModuleError: a size is negative or too large, or a reference leaves its block.
         """
         image = self._image
-        nowhere = Site(image, values, 0, (), self.blocks, np.zeros_like(self.blocks))
-        if nowhere.idle:
-            return nowhere
+        if any([values[i] == 0 for i in self._or_none]):
+            nowhere = np.zeros_like(self.blocks)
+            return Site(image, values, 0, (), self.blocks, nowhere, idle=True)
         numbers = self._sizes.at(values)
         sizes, offsets, workspaces, io, given, behind, reach = [numbers[p] for p in self._parts]
         if numbers.min(initial=0) < 0:
