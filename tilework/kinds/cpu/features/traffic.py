@@ -65,7 +65,7 @@ def traffic_of(
     within = np.full(count, outer)
     if nest.block.transform is not None:  # its tiles follow each other along the lines
         within = np.maximum(within, np.maximum(fits[1], 1).astype(np.intp) - 1)
-    strays = 1.0 + machine.stray_lines / walk.runs(widths, touched, within)
+    strays = 1.0 + machine.stray_lines / walk.run_lines(widths, touched, within)
     for per_access in into[1:]:
         per_access *= strays
     if nest.block.attached_reductions:
@@ -86,7 +86,8 @@ def _crowded_out(
 ) -> Iterator[tuple[int, Places, Places]]:
     """Accesses that stay in L2 for fewer states than all bytes would: candidates, and states.
 
-    An access in rows crowds itself out: a state must fit with as much room as these take (`room`).
+    An access in rows crowds itself out: a state must fit with as much room as these take; see
+    `Runs.room`.
     """
     size, ahead = machine.l2_bytes, machine.stray_lines
     largest = sum(a.tensor_bytes for a in walk.accesses)
@@ -94,14 +95,16 @@ def _crowded_out(
     last = fits[some].astype(np.intp) - 1
     least = whole[last, some]
     for i, access in enumerate(walk.accesses):
-        most = ahead + max(access.lines_apart, default=1)
-        if access.packed or largest + most * access.tensor_bytes <= size:
+        most = ahead + access.widest_apart
+        if access.packed or len(access.shape) < 2 or largest + most * access.tensor_bytes <= size:
             continue
         going = np.flatnonzero(least + most * touched[i, last, some] > size)
+        if not len(going):
+            continue
         states = last + 1
         while len(going):
             at, one = states[going] - 1, some[going]
-            times = walk.rooms(i, widths, at, one, ahead)
+            times = walk.runs(i, widths, at, one).room(ahead)
             going = going[whole[at, one] + touched[i, at, one] * (times - 1.0) > size]
             states[going] -= 1
             going = going[states[going] > 0]
