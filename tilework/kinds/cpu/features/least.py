@@ -1,11 +1,13 @@
-"""What no row of a sketch takes less than: by its multiply-adds and its results alone."""
+"""What no row of a sketch takes less than: by its multiply-adds, results and data alone."""
 
 from __future__ import annotations
 
 import math
 
+from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.cost import CALL_CYCLES, transform_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
+from tilework.kinds.cpu.features.traffic import warm
 from tilework.kinds.cpu.features.versions import points_left
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
@@ -15,22 +17,60 @@ from tilework.te.expr import Axis
 def least_seconds(block: Block, machine: Machine) -> float:
     """Seconds that `BlockCost` predicts at least, whatever a block's tiles are.
 
-    All threads are busy, no lane is idle, and nothing but the ports for multiply-adds holds the
-    instructions up.
+    All threads are busy, no lane is idle, nothing but the ports for multiply-adds holds the
+    instructions up, and all data come once.
     """
     facts = block_facts(block)
+    busy, rates = _instructions(facts, machine), _rates(machine)
+    memory = [n / rate for n, rate in zip(_moved(facts, machine), rates, strict=True)]
+    slowest = max(busy, *memory)
+    cycles = slowest + machine.not_hidden * (busy + sum(memory) - slowest)
+    total = max(cycles / machine.cores, memory[2] / min(machine.cores, machine.memory_cores))
+    return (total + CALL_CYCLES) / machine.clock_hz
+
+
+def _rates(machine: Machine) -> tuple[float, float, float]:
+    return machine.l2_rate, machine.l3_rate, machine.memory_rate
+
+
+def _instructions(facts: BlockFacts, machine: Machine) -> float:
+    """Cycles of instructions of one core, of steps and of results."""
+    block = facts.block
     vectors = math.prod(a.typical for a in block.spatial) / machine.lanes
-    cycles = vectors * facts.finish_cycles(machine)
+    finish = vectors * facts.finish_cycles(machine)
     if block.transform is not None:
         fixed = block.op.attrs.get("tile", {})
         tile = (
             a.points if a in block.const_axes else fixed.get(a.name, 1) for a in block.spatial[:-1]
         )
         each = transform_cycles(facts, block.transform, machine)
-        cycles += vectors / math.prod(tile) * each
-    elif block.matrix is None and not block.ragged:
-        cycles += _multiply_adds(facts, machine)
-    return (cycles / machine.cores + CALL_CYCLES) / machine.clock_hz
+        return finish + vectors / math.prod(tile) * each
+    if block.matrix is not None or block.ragged:
+        return finish
+    return finish + _multiply_adds(facts, machine)
+
+
+def _moved(facts: BlockFacts, machine: Machine) -> list[float]:
+    """Bytes that come into L1, L2 and L3: what is not there before."""
+    if facts.block.attached_reductions or facts.block.ragged:
+        return [0.0, 0.0, 0.0]
+    sizes = [_bytes(access) for access in facts.accesses]
+    near = warm(facts, machine)
+    return [sum(n for i, n in enumerate(sizes) if i not in there) for there in near]
+
+
+def _bytes(access: Access) -> float:
+    """Bytes of an access, each once: of a dimension what its longest axis reaches."""
+    size, seen = float(access.element_bytes), set[Axis]()
+    for dim, extent in zip(access.dims, access.shape, strict=True):
+        if dim is None:
+            size *= extent
+            continue
+        alone = [a for a in dim if a not in seen]
+        seen.update(alone)
+        reach = max((1 + min(dim[a], 1) * (a.typical - 1) for a in alone), default=1)
+        size *= min(reach, extent)
+    return size
 
 
 def _multiply_adds(facts: BlockFacts, machine: Machine) -> float:
