@@ -43,6 +43,9 @@ class Bowl:
     def seconds(self, sketch, rows):
         return 100.0 + np.abs(rows[:, 0] - 40)
 
+    def least(self, sketch):
+        return 0.0
+
     def lengths(self, sketch, rows):
         return self._lengths(rows[:, 0])
 
@@ -63,6 +66,27 @@ def test_of_rows_about_as_fast_the_shortest_is_taken(lengths, row, monkeypatch):
     assert found is not None
     assert found.row == (row,)
     assert found.predicted_s == 100.0 + abs(row - 40) <= 101.0
+
+
+def test_sketches_that_cannot_have_the_best_row_are_not_drawn_from():
+    good, bad = Bowl(np.zeros_like), Bowl(np.zeros_like)
+    bad.sample = None
+    good.least = lambda sketch: 150.0 if sketch is bad else 90.0
+    found = best_drafted("key", "target", [bad, good], good)
+    assert found is not None and found.row == (40,)
+
+
+@pytest.mark.parametrize("cpu", ["nehalem", "core-avx2", "x86-64-v4", "sapphirerapids"])
+@pytest.mark.parametrize("name", [*WORKLOADS, "winograd"])
+def test_no_row_takes_less_than_the_least_of_its_sketch(name: str, cpu: str):
+    dag = WORKLOADS.get(name) or workloads.conv2d_relu(1, 28, 28, 64, 64)
+    task = SearchTask(te.ComputeDAG(dag), Target(x86(cpu, 2)))
+    draft = draft_of(task.target)
+    for sketch in SearchSpace.of(task).sketches:
+        rows = sketch.sample(np.random.default_rng(0), 256)
+        least, best = draft.least(sketch), draft.seconds(sketch, rows).min()
+        assert 0 < least <= best
+        assert name != "winograd" or least > 0.2 * best
 
 
 @pytest.mark.parametrize("cpu", ["core-avx2", "x86-64-v4"])

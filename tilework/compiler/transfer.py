@@ -4,7 +4,8 @@ Copied blindly, schedules of another machine are as often slower than what the d
 as they are faster. So a guest has to win. By the learned model that the history keeps as its
 champion: with half a standard deviation against it, or, if it was measured on this device as
 another target's code, with a tenth in its favour. Or, without a champion, by not being much slower
-than the draft's choice by the draft's own word, which errs by more than that.
+than the draft's choice by the draft's own word, which errs by more than that: then only schedules
+of the workload itself are looked at: those of alike ones are no better than the draft's choice.
 """
 
 from __future__ import annotations
@@ -33,8 +34,7 @@ measured on this device: the draft errs by more, and what it errs by is the devi
 TRUST = 1.2
 """As `TRUST_HERE`, of a guest that was measured on another device."""
 LITTLE_TRUST = 1.1
-"""As `TRUST_HERE`, of one that was best for another workload, or with fewer threads: no matter
-how its work divides."""
+"""As `TRUST_HERE`, of one that was best with fewer threads: no matter how its work divides."""
 _GUESTS = 6
 MEASURED_HERE = 1.1
 """By so much the score of a guest counts for more that was measured on this device."""
@@ -72,6 +72,7 @@ def transferred(
         most=_GUESTS,
         direct=direct,
         judge=None if score is None else score.seconds,
+        alike=score is not None,
     )
     if draft is None:
         winner = next(near, None)
@@ -108,7 +109,7 @@ def _by_draft(task: SearchTask, candidates: Iterable[Guest], draft: Choice) -> G
 
 
 def _trust(task: SearchTask, guest: Guest) -> float:
-    if guest.workload or Target(guest.origin).num_cores < task.target.num_cores:
+    if Target(guest.origin).num_cores < task.target.num_cores:
         return LITTLE_TRUST
     return TRUST_HERE if guest.here else TRUST
 

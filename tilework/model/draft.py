@@ -27,6 +27,10 @@ class Draft(Protocol):
     def block_seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """The same of each of the S blocks, P x S: all together they are `seconds`."""
 
+    def least(self, sketch: Any) -> float:
+        """Seconds that no valid row takes less than; 0 where nothing is known of that."""
+        return 0.0
+
     def lengths(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """About how many instructions the code of P rows has; all 0 where that tells nothing."""
         return np.zeros(len(rows))

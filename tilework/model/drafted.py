@@ -24,6 +24,8 @@ from tilework.task import SearchTask
 _SAMPLES = 1024
 _STARTS = 3
 _CLIMBS = 4
+_ROUNDED = 1 + 1e-9
+"""What rounding may make of a bound, relative to it."""
 ALIKE = 1.0
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken, which is made sooner. Above 1 a third to three quarters of the code go, but also rows are
@@ -35,6 +37,9 @@ class Seconds(Protocol):
 
     def seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """Predicted run time of P rows, in seconds."""
+
+    def least(self, sketch: Any) -> float:
+        """Seconds that no valid row takes less than."""
 
     def lengths(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """How much code P rows are, relative to each other."""
@@ -104,7 +109,8 @@ def best_drafted(
 ) -> Choice | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
-    The few best are improved, each on its own: one alone may have no better neighbour. Of the
+    Sketches that cannot have one of the few best rows (`Draft.least`) are not drawn from. The few
+    best are improved, each on its own: one alone may have no better neighbour. Of the
     rows of its sketch that are as fast as the best (`ALIKE`), the one with the least code is
     taken. The same workload and target give the same choice, in any process.
 
@@ -118,25 +124,28 @@ def best_drafted(
     """
     starts: list[tuple[float, int, Rows]] = []
     seen: dict[int, list[_Seen]] = {}
-    for position, sketch in enumerate(sketches):
+    least = [draft.least(sketch) for sketch in sketches]
+    for position in sorted(range(len(sketches)), key=least.__getitem__):
+        if len(starts) == _STARTS and least[position] > _ROUNDED * starts[-1][0]:
+            break
+        sketch = sketches[position]
         rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
         if len(rows):
             times = draft.seconds(sketch, rows)
             best = np.argsort(times, kind="stable")[:_STARTS]
             starts += [(float(times[i]), position, rows[i]) for i in best]
+            starts = sorted(starts, key=lambda s: s[:2])[:_STARTS]
             seen[position] = [_Seen(rows, times)]
     if not starts:
         return None
-    starts.sort(key=lambda s: s[:2])
-    first = starts[:_STARTS]
     ends: dict[int, tuple[float, Rows]] = {}
-    for position in {at for _, at, _ in first}:
-        mine = [i for i, (_, at, _) in enumerate(first) if at == position]
-        some = [(first[i][0], first[i][2]) for i in mine]
+    for position in {at for _, at, _ in starts}:
+        mine = [i for i, (_, at, _) in enumerate(starts) if at == position]
+        some = [(starts[i][0], starts[i][2]) for i in mine]
         climbed = _climbed(sketches[position], some, draft, seen[position])
         ends.update(zip(mine, climbed, strict=True))
     chosen = min(sorted(ends), key=lambda i: ends[i][0])
-    position = first[chosen][1]
+    position = starts[chosen][1]
     sketch = sketches[position]
     seconds, row = _shortest(sketch, ends[chosen], draft, seen[position])
     row = sketch.canonical(row.reshape(1, -1))[0]

@@ -8,6 +8,7 @@ sum would hear the longest alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -88,6 +89,11 @@ class FamilyDraft:
         each = self.draft.block_seconds(sketch.views[-1], rows)
         total = self.seconds(sketch, rows) / np.maximum(each.sum(axis=1), 1e-30)
         return np.asarray(each * total[:, None])
+
+    def least(self, sketch: FamilySketch) -> float:
+        """The geometric mean of what no row takes less than at the typical points, in seconds."""
+        each = [self.draft.least(view) for view in sketch.views]
+        return math.prod(each) ** (1 / len(each))
 
     def lengths(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """How much code P rows are, in the mean of the typical points."""

@@ -8,9 +8,8 @@ tile-sized buffer.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tilework.space.capabilities import (
     NOT_RAGGED,
@@ -184,8 +183,12 @@ class Block:
         return self.levels.within(self.write_depth)[0]
 
 
-def inline_body(op: Compute, inlined: Collection[Operation]) -> Expr:
-    """The op's body with reads of ``inlined`` producers replaced by what they compute."""
+@lru_cache(maxsize=4096)
+def inline_body(op: Compute, inlined: frozenset[Operation]) -> Expr:
+    """The op's body with reads of ``inlined`` producers replaced by what they compute.
+
+    Kept, for rules ask for it again and again, and sketches and targets have it in common.
+    """
 
     def computed(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
         if isinstance(node, Read) and isinstance(node.tensor.op, Compute):

@@ -33,7 +33,7 @@ def derive(
     target: Target,
     rules: Sequence[Rule],
     tiling: Tiling,
-    capabilities: Sequence[Capability],
+    capabilities: tuple[Capability, ...],
 ) -> list[tuple[tuple[Block, ...], State]]:
     """All sketches of a DAG in the order in which their derivation ends.
 

@@ -88,7 +88,7 @@ class Joint:
         """The joint draw; None where all rows fit, none, or there are too many to be counted."""
         if math.prod(len(d.choices) for d in decisions) >= _MOST:
             return None
-        inner = [_Inner.of(d.choices) for d in decisions]
+        inner = [Inner.of(d.choices) for d in decisions]
         grid = np.indices([len(i.sizes) for i in inner]).reshape(len(inner), -1)
         each = list(zip(inner, grid, strict=True))
         good = fits([i.sizes[at] for i, at in each])
@@ -113,7 +113,7 @@ class Joint:
 
 
 @dataclass(frozen=True, eq=False)
-class _Inner:
+class Inner:
     """The innermost tiles of a table of choices.
 
     Attributes:
@@ -130,19 +130,19 @@ class _Inner:
     count: Ints
 
     @staticmethod
-    def of(choices: Rows) -> _Inner:
+    def of(choices: Rows) -> Inner:
         """Those of a table; tables of a size are few, and many axes share them."""
 
-        def find() -> _Inner:
+        def find() -> Inner:
             tiles = choices[:, -1]
             sizes, count = np.unique(tiles, return_counts=True)
             order = np.argsort(tiles, kind="stable")
-            return _Inner(choices, sizes.astype(np.int64), order, np.cumsum(count) - count, count)
+            return Inner(choices, sizes.astype(np.int64), order, np.cumsum(count) - count, count)
 
         return _INNER.get_or_make(id(choices), find)
 
 
-_INNER: BoundedCache[int, _Inner] = BoundedCache(1024)
+_INNER: BoundedCache[int, Inner] = BoundedCache(1024)
 """By the identity of the table, which what is kept keeps alive."""
 
 

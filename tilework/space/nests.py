@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from functools import lru_cache
 
 from tilework.space.blocks import Attached, Block, inline_body
 from tilework.space.levels import Levels
 from tilework.space.plan import Fused, Root
 from tilework.space.state import State
+from tilework.te.expr import Expr
 from tilework.te.tensor import Compute
 
 Capability = Callable[[Block], Block]
 """``capability(block)``: the block with what it is capable of, or as it was."""
 
 
-def blocks_of(state: State, capabilities: Sequence[Capability]) -> tuple[Block, ...]:
+def blocks_of(state: State, capabilities: tuple[Capability, ...]) -> tuple[Block, ...]:
     """Root nests of a finished state, in an order that respects data flow."""
     blocks = []
     for op in state.facts.dag.compute_ops:
@@ -28,40 +29,49 @@ def blocks_of(state: State, capabilities: Sequence[Capability]) -> tuple[Block, 
 
 
 def _block(
-    state: State, anchor: Compute, epilogue: Compute | None, capabilities: Sequence[Capability]
+    state: State, anchor: Compute, epilogue: Compute | None, capabilities: tuple[Capability, ...]
 ) -> Block:
     plan = state.plans[anchor]
     assert plan.levels is not None
-    block = _bare(state, anchor, plan.levels, epilogue)
-    block = replace(
-        block,
-        sums=plan.sums,
-        attached=_attached(state, anchor, capabilities),
-        write_depth=plan.write_depth,
-    )
-    return _capable(block, capabilities)
+    body = inline_body(anchor, state.inlined)
+    finish = inline_body(epilogue, state.inlined) if epilogue else None
+    attached = _attached(state, anchor, capabilities)
+    kept = (capabilities, plan.sums, attached, plan.write_depth)
+    return _nest(anchor, body, plan.levels, epilogue, finish, *kept)
 
 
-def _bare(state: State, op: Compute, levels: Levels, epilogue: Compute | None) -> Block:
+@lru_cache(maxsize=2048)
+def _nest(
+    op: Compute,
+    body: Expr,
+    levels: Levels,
+    epilogue: Compute | None,
+    finish: Expr | None,
+    capabilities: tuple[Capability, ...],
+    sums: str = "output",
+    attached: tuple[Attached, ...] = (),
+    write_depth: int = 0,
+) -> Block:
+    """The block of these parts: one for all sketches, and targets, that have it."""
     names = op.attrs.get("const_axes", ())
-    return Block(
+    block = Block(
         op=op,
-        body=inline_body(op, state.inlined),
+        body=body,
         levels=levels,
         epilogue=epilogue,
-        epilogue_body=inline_body(epilogue, state.inlined) if epilogue else None,
+        epilogue_body=finish,
+        sums=sums,
+        attached=attached,
+        write_depth=write_depth,
         const_axes=frozenset(a for a in (*op.axes, *op.reduce_axes) if a.name in names),
     )
-
-
-def _capable(block: Block, capabilities: Sequence[Capability]) -> Block:
     for capability in capabilities:
         block = capability(block)
     return block
 
 
 def _attached(
-    state: State, anchor: Compute, capabilities: Sequence[Capability]
+    state: State, anchor: Compute, capabilities: tuple[Capability, ...]
 ) -> tuple[Attached, ...]:
     """Producers computed inside the anchor's nest, each after those that it reads."""
     reduction_of = {done: op for op, done in state.epilogues.items()}
@@ -75,8 +85,10 @@ def _attached(
         block = None
         if reduction.reduce_axes:
             done = op if reduction is not op else None
-            bare = _bare(state, reduction, state.tiling.reduction, done)
-            block = _capable(bare, capabilities)
+            sums = inline_body(reduction, state.inlined)
+            finish = inline_body(done, state.inlined) if done else None
+            levels = state.tiling.reduction
+            block = _nest(reduction, sums, levels, done, finish, capabilities)
         body = inline_body(op, state.inlined)
         reader = None if at.reader is anchor else out[outer]
         out[op] = Attached(op, body, at.depth, block, reader)

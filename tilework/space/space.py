@@ -50,7 +50,7 @@ class SearchSpace:
         """
         space = space_of(target)
         finished = derive(
-            AccessAnalysis(dag),
+            AccessAnalysis.of(dag),
             target,
             space.rules if rules is None else rules,
             space.tiling,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -50,6 +50,12 @@ class AccessAnalysis:
     def __init__(self, dag: ComputeDAG) -> None:
         self.dag = dag
         self.outputs = {t.op for t in dag.outputs}
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(dag: ComputeDAG) -> AccessAnalysis:
+        """The analysis of a DAG, kept: its spaces for several targets ask for the same."""
+        return AccessAnalysis(dag)
 
     @cached_property
     def readers(self) -> dict[Operation, tuple[Compute, ...]]:

@@ -115,6 +115,7 @@ def guests(
     each: int = 1,
     direct: bool = False,
     judge: Judge | None = None,
+    alike: bool = True,
 ) -> Iterator[Guest]:
     """The best schedules of other targets and of alike workloads, mapped into the task's space.
 
@@ -135,13 +136,13 @@ def guests(
             hold is not read to its end.
         direct: leave out rewritten DAGs (Winograd).
         judge: says which of the rows near what a record asks for is taken; the draft if None.
+        alike: look for those of alike workloads where there are few of the task's own.
     """
-    judge = draft_of(task.target).seconds if judge is None else judge
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)
     for stream in (
         _own_workload(task, history, device, each),
-        _alike_workloads(task, history, device),
+        _alike_workloads(task, history, device) if alike else iter(()),
     ):
         if len(seen) >= min(_ENOUGH, most):
             return
@@ -314,14 +315,14 @@ def _task_of(history: WorkloadLog, key: str) -> SearchTask | None:
 
 
 def _from(
-    task: SearchTask, space: SearchSpace, source: _Source, direct: bool, judge: Judge
+    task: SearchTask, space: SearchSpace, source: _Source, direct: bool, judge: Judge | None
 ) -> Iterator[Guest]:
     """A guest of each record whose row is a schedule, in order."""
     try:
         there = SearchSpace.of(source.task)
     except TileworkError:
         return
-    version = space_of(task.target).version
+    version, own = space_of(task.target).version, draft_of(task.target).seconds
     for record in source.records:
         if record.rules_version != version or not 0 <= record.sketch_id < len(there.sketches):
             continue
@@ -332,9 +333,10 @@ def _from(
         target = _counterpart(sketch, space.sketches, direct)
         if target is None:
             continue
-        best = _fitted(sketch, target, row, judge)
-        if best is not None:
-            seconds = float(draft_of(task.target).seconds(target, best[None])[0])
+        fitted = _fitted(sketch, target, row, judge or own)
+        if fitted is not None:
+            best, word = fitted
+            seconds = word if judge is None else float(own(target, best[None])[0])
             decisions = tuple(int(d) for d in best)
             yield Guest(
                 target.id,
@@ -356,12 +358,12 @@ def _counterpart(source: Sketch, sketches: Sequence[Sketch], direct: bool) -> Sk
     return None if least == math.inf else allowed[gaps.index(least)]
 
 
-def _fitted(source: Sketch, target: Sketch, row: Rows, judge: Judge) -> Rows | None:
-    """What of the rows near a source's row the judge takes."""
+def _fitted(source: Sketch, target: Sketch, row: Rows, judge: Judge) -> tuple[Rows, float] | None:
+    """What of the rows near a source's row the judge takes, and its word of it."""
     near = alternatives(source, target, row, _ALTERNATIVES)
     if not len(near.rows):
         return None
-    rows, cost = near.rows, near.cost
+    rows, cost, words = near.rows, near.cost, None
     if source.target.num_cores != target.target.num_cores:
         for decision in target.decisions:
             if decision.kind == "parallel":
@@ -370,10 +372,12 @@ def _fitted(source: Sketch, target: Sketch, row: Rows, judge: Judge) -> Rows | N
                 fine = target.valid(options)
                 cost = np.concatenate([cost, np.repeat(cost, len(decision.choices))[fine]])
                 rows = np.concatenate([rows, options[fine]])
-                few = np.argsort(_worth(judge(target, rows), cost), kind="stable")
-                rows, cost = rows[few[:_PARALLEL]], cost[few[:_PARALLEL]]
-    taken: Rows = rows[int(np.argmin(_worth(judge(target, rows), cost)))]
-    return taken
+                words = judge(target, rows)
+                few = np.argsort(_worth(words, cost), kind="stable")[:_PARALLEL]
+                rows, cost, words = rows[few], cost[few], words[few]
+    words = judge(target, rows) if words is None else words
+    best = int(np.argmin(_worth(words, cost)))
+    return rows[best], float(words[best])
 
 
 def _worth(seconds: np.ndarray, cost: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilework.model.draft import draft_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
+from tilework.space.draws import Inner
 from tilework.space.levels import Role
 from tilework.space.sketch import Sketch
 from tilework.target import Target
@@ -193,14 +194,13 @@ def _nearest(pair: Pair, wanted: Floats | None, count: int) -> _Near:
         far += weight[column] * np.abs(wanted[:, column : column + 1] - have[None, :, column])
     few = min(_NEAREST, len(choices))
     picks = [np.argsort(far, axis=1, kind="stable")[:, :few]]
-    inner, group = np.unique(choices[:, -1], return_inverse=True)
-    if 1 < len(inner) < len(choices):
-        best = np.full((count, len(inner)), -1, np.intp)
-        least = np.full((count, len(inner)), np.inf)
-        for g in range(len(inner)):
-            members = np.flatnonzero(group.reshape(-1) == g)
-            best[:, g] = members[np.argmin(far[:, members], axis=1)]
-            least[:, g] = far[:, members].min(axis=1)
+    inner = Inner.of(choices)
+    if 1 < len(inner.sizes) < len(choices):
+        grouped = far[:, inner.order]
+        least = np.minimum.reduceat(grouped, inner.first, axis=1)
+        same = grouped == np.repeat(least, inner.count, axis=1)
+        at = np.where(same, np.arange(len(choices)), len(choices))
+        best = inner.order[np.minimum.reduceat(at, inner.first, axis=1)]
         order = np.argsort(least, axis=1, kind="stable")[:, :few]
         picks.append(np.take_along_axis(best, order, axis=1))
     chosen = np.concatenate(picks, axis=1)

@@ -61,6 +61,13 @@ class CpuDraft(Draft):
         return np.stack(self._cost(sketch, rows).seconds, axis=1)
 
     @override
+    def least(self, sketch: Sketch) -> float:
+        from tilework.kinds.cpu.features.least import least_seconds
+
+        machine = self._machine(sketch.target)
+        return sum(least_seconds(block, machine) for block in sketch.blocks)
+
+    @override
     def lengths(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         cost = self._cost(sketch, rows)
         each = zip(cost.parts, cost.blocks, strict=True)

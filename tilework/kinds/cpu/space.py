@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilework.kinds.cpu.canonical import canonical
 from tilework.kinds.cpu.decisions import decisions
 from tilework.kinds.cpu.instructions import instructions_of
@@ -37,11 +39,16 @@ class CpuSpace(Space):
 
     def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
         """Those of loops, and what the target's instructions can do."""
-        instructions = instructions_of(target.features)
-        dots = dot_products(i for i in instructions if i.rows == 1)
-        units = (i for i in instructions if i.rows > 1)
-        unit = matrix_unit(units, _OF_VECTORS * target.num_vector_registers // 4)
-        return (ragged_block, constant_transform, scaled_sums, dots, borders, unit)
+        return _capabilities(target.features, target.num_vector_registers)
+
+
+@lru_cache(maxsize=64)
+def _capabilities(features: frozenset[str], registers: int) -> tuple[Capability, ...]:
+    instructions = instructions_of(features)
+    dots = dot_products(i for i in instructions if i.rows == 1)
+    units = (i for i in instructions if i.rows > 1)
+    unit = matrix_unit(units, _OF_VECTORS * registers // 4)
+    return (ragged_block, constant_transform, scaled_sums, dots, borders, unit)
 
 
 SPACE = CpuSpace()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilework.space.state import Restart, State
-from tilework.space.winograd.rewrite import winograd_variants
+from tilework.space.winograd.rewrite import Variant, winograd_variants
 from tilework.te.analysis import AccessAnalysis
+from tilework.te.dag import ComputeDAG
 from tilework.te.tensor import Compute
 
 
@@ -16,6 +19,12 @@ def winograd(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     if state.form or not op.reduce_axes:
         return []
     return Restart(
-        state.restarted(AccessAnalysis(v.dag), v.name, v.transforms)
-        for v in winograd_variants(facts.dag, op=op)
+        state.restarted(AccessAnalysis.of(v.dag), v.name, v.transforms)
+        for v in _variants(facts.dag, op)
     )
+
+
+@lru_cache(maxsize=256)
+def _variants(dag: ComputeDAG, op: Compute) -> list[Variant]:
+    """The same for every target."""
+    return winograd_variants(dag, op=op)

@@ -11,7 +11,7 @@ from tests.te import workloads
 from tilework import te
 from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.facts import block_facts
-from tilework.kinds.cpu.features.footprints import room, touched_bytes, width
+from tilework.kinds.cpu.features.footprints import Runs, touched_bytes, width
 from tilework.kinds.cpu.features.traffic import traffic_of
 from tilework.kinds.cpu.machine import Machine
 from tilework.space import SearchSpace
@@ -50,7 +50,7 @@ def unused(access, touched, spans, size):
     if size != SIZES[1] or access.packed:
         return 0.0
     widths = [width(access, i, spans) for i in range(len(access.dims))]
-    return touched * (room(access, widths, 0.0) - 1.0)
+    return touched * (Runs.of(access, widths, len(next(iter(spans.values())))).room(0.0) - 1.0)
 
 
 def rows_of(rows, columns, taken):
@@ -68,14 +68,14 @@ def test_rows_take_the_room_of_the_sets_that_they_fall_into(columns, taken):
     held = np.bincount(np.unique(lines) % 64, minlength=64)
     expected = 64 * held.max() / held.sum()
     widths = [np.array([float(rows)]), np.array([16.0 * -(-taken // 16)])]
-    np.testing.assert_allclose(room(access, widths, 0.0), expected)
+    np.testing.assert_allclose(Runs.of(access, widths, 1).room(0.0), expected)
 
 
 def test_what_is_fetched_ahead_of_rows_takes_room():
     """Two heads of six, of 64 numbers each: 8 lines of every 24, one in each of eight sets."""
     access, widths = rows_of(1500, 384, 128), [np.array([1500.0]), np.array([128.0])]
-    assert room(access, widths, 0.0) == 1.0
-    assert room(access, widths, 1.0) == 2.0  # a ninth line begins a second round
+    assert Runs.of(access, widths, 1).room(0.0) == 1.0
+    assert Runs.of(access, widths, 1).room(1.0) == 2.0  # a ninth line begins a second round
 
 
 def test_rows_that_a_stride_passes_over_are_not_touched():

@@ -64,6 +64,12 @@ class Access:
         return tuple(max(math.gcd(n, PAGE_BYTES) // LINE_BYTES, 1) for n in each)
 
     @cached_property
+    def widest_apart(self) -> int:
+        """The greatest of these, of the dimensions that there is more than one element of."""
+        each = zip(self.lines_apart, self.shape, strict=True)
+        return max((n for n, size in each if size > 1), default=1)
+
+    @cached_property
     def tensor_bytes(self) -> int:
         """Size of the whole tensor."""
         return math.prod(self.shape) * self.element_bytes

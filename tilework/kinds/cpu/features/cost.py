@@ -31,7 +31,7 @@ from tilework.space.regions import scratch_bytes
 from tilework.te.expr import Axis, IfThenElse
 
 Floats = NDArray[np.float64]
-_CALL_CYCLES = 200.0  # entering and leaving a region
+CALL_CYCLES = 200.0  # entering and leaving a region
 _LOAD, _STORE = 2.0, 4.0  # with the address; a store, with what begins the tile
 _DECODE_CYCLES = 20.0
 """What an iteration of parallel loops costs more than one of serial loops, where they reach a
@@ -61,7 +61,7 @@ class BlockCost:
         if len(self.nest.block.parallel_loops) > len(self.nest.block.parallel_axes):
             deeper = self.nest.parallel > len(self.nest.block.parallel_axes)
             cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)
-        total = shares.slowest_thread(cycles, memory[2], machine) + _CALL_CYCLES
+        total = shares.slowest_thread(cycles, memory[2], machine) + CALL_CYCLES
         return np.asarray(total / machine.clock_hz)
 
     @cached_property
@@ -69,7 +69,8 @@ class BlockCost:
         """Instruction throughput, latency and loop overhead of the register tiles."""
         shape, machine, transform = self._shape, self.machine, self.nest.block.transform
         if transform is not None:
-            return shape.tiles * _transform_cycles(self._facts, transform, shape, machine)
+            each = transform_cycles(self._facts, transform, machine)
+            return shape.tiles * (shape.vectors * each)
         facts, step, loop = self._facts, self._step, self._loop
         cycles = shape.sum_over_versions(
             lambda pixels, vectors: (
@@ -294,10 +295,8 @@ class Shares:
         return np.asarray(own + np.where(self.parallel, machine.fork_cycles, 0.0))
 
 
-def _transform_cycles(
-    facts: BlockFacts, transform: Transform, shape: TileShape, machine: Machine
-) -> Floats:
-    """Cycles of one tile of a transform: its operations or loads, and conditions at the border."""
+def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) -> float:
+    """Cycles of a vector of a transform: operations or loads, and conditions at the border."""
     reads_, _ = transform.points()
     per_vector = max(transform.operations() / machine.fma_ports, reads_ / machine.load_ports)
     border = 0.0
@@ -306,7 +305,7 @@ def _transform_cycles(
         dims = [d for a in facts.accesses for d in a.dims if d and taps & set(d)]
         counts = [a.typical for d in dims for a in d if a not in taps]
         border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
-    return shape.vectors * (per_vector + machine.guard_cycles * reads_ * border)
+    return per_vector + machine.guard_cycles * reads_ * border
 
 
 def _extents(nest: BlockNest, tiles: dict[Axis, Floats]) -> dict[str, Floats]:

@@ -54,49 +54,53 @@ def touched_bytes(access: Access, spans: Mapping[Axis, Floats]) -> Floats | floa
     return size
 
 
-def run_lines(access: Access, widths: Sequence[Floats | float], touched: Floats) -> Floats:
-    """Lines that follow each other in memory, on average, of ``touched`` bytes."""
-    if access.packed:
-        return touched / LINE_BYTES
-    run: Floats | float = access.element_bytes / LINE_BYTES
-    whole: NDArray[np.bool_] | bool = True
-    for one, extent in zip(reversed(widths), reversed(access.shape), strict=True):
-        if isinstance(one, float) and one == extent == 1.0:
-            continue
-        if whole is False:
-            break
-        run = run * one if whole is True else np.where(whole, run * one, run)
-        whole = one >= extent if whole is True else np.logical_and(whole, one >= extent)
-    return np.broadcast_to(np.maximum(run, 1.0), touched.shape)
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Elements that follow each other in memory, of what an access touches of its rows.
 
-
-def room(access: Access, widths: Sequence[Floats | float], ahead: float) -> Floats | float:
-    """How many times its bytes an access takes up in a cache.
-
-    Runs of ``n`` lines that begin at strides of a multiple of ``g`` lines (of the 64 of a page:
-    beyond it addresses are the system's) fall into ``n`` of every ``g`` sets, and fill these as if
-    they were as long as the next multiple of ``g``. What is fetched ahead of each is of no use.
-
-    Args:
-        access: in rows, and not packed.
-        widths: elements along each of its dimensions.
-        ahead: lines that are fetched beyond the end of a run.
+    Attributes:
+        access: what is accessed, not packed.
+        widths: elements along each of its dimensions, the last first: D x P.
+        whole: where all of the dimensions after one are touched from end to end.
     """
-    lines: Floats | float = access.element_bytes / LINE_BYTES
-    out: Floats | float = 1.0
-    growing: NDArray[np.bool_] = np.ones(1, bool)
-    waiting: NDArray[np.bool_] = np.ones(1, bool)  # for the dimension whose stride parts the runs
-    for one, extent, every in [*zip(widths, access.shape, access.lines_apart, strict=True)][::-1]:
-        if isinstance(one, float) and one == 1.0:
-            growing = growing & (extent == 1)
-            continue
-        ends = waiting & ~growing & (one > 1)
-        run = np.maximum(lines, 1.0)
-        out = np.where(ends, np.ceil((run + ahead) / every) * every / run, out)
-        waiting = waiting & ~ends
-        lines = np.where(growing, lines * one, lines)
-        growing = growing & (one >= extent)
-    return out
+
+    access: Access
+    widths: Floats
+    whole: NDArray[np.bool_]
+
+    @staticmethod
+    def of(access: Access, widths: Sequence[Floats | float], count: int) -> Runs:
+        """Runs of an access by its ``widths`` (one for each dimension) of P candidates."""
+        columns = np.empty((len(widths), count))
+        for column, one in zip(columns[::-1], widths, strict=True):
+            column[:] = one
+        whole = np.ones(columns.shape, bool)
+        ends = np.array(access.shape[:0:-1])[:, None]
+        np.logical_and.accumulate(columns[:-1] >= ends, axis=0, out=whole[1:])
+        return Runs(access, columns, whole)
+
+    @cached_property
+    def lines(self) -> Floats:
+        """Lines of a run, on average; at least 1."""
+        unit = self.access.element_bytes / LINE_BYTES
+        size = np.multiply.reduce(self.widths, axis=0, initial=unit, where=self.whole)
+        return np.maximum(size, 1.0, out=size)
+
+    def room(self, ahead: float) -> Floats:
+        """How many times its bytes an access takes up in a cache.
+
+        Runs of ``n`` lines that begin at strides of a multiple of ``g`` lines (of the 64 of a
+        page: beyond it addresses are the system's) fall into ``n`` of every ``g`` sets, and fill
+        these as if they were as long as the next multiple of ``g``. What is fetched ahead of each
+        is of no use.
+
+        Args:
+            ahead: lines that are fetched beyond the end of a run.
+        """
+        parted = ~self.whole & (self.widths > 1)
+        every = np.array(self.access.lines_apart[::-1])[parted.argmax(axis=0)]
+        taken = np.ceil((self.lines + ahead) / every) * every / self.lines
+        return np.where(parted.any(axis=0), taken, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,29 +209,27 @@ class Walk:
                 here[:] = size
         return out
 
-    def runs(self, widths: Sequence[Floats | float], touched: Floats, states: Places) -> Floats:
-        """`run_lines` of each access in one state of the walk for each candidate."""
+    def run_lines(
+        self, widths: Sequence[Floats | float], touched: Floats, states: Places
+    ) -> Floats:
+        """Lines that follow each other in memory, of each access in a state for each candidate."""
         out = np.empty((len(self.accesses), touched.shape[-1]))
         every = np.arange(touched.shape[-1])
-        for i, (one, access) in enumerate(zip(self._touched, self.accesses, strict=True)):
-            own = one.at[states]
-            here = [
-                w[at[own], every] if isinstance(w := widths[d], np.ndarray) else w
-                for d, at in one.dims
-            ]
-            out[i] = run_lines(access, here, touched[i, states, every])
+        for i, (access, lines) in enumerate(zip(self.accesses, out, strict=True)):
+            if access.packed:
+                lines[:] = touched[i, states, every] / LINE_BYTES
+            else:
+                lines[:] = self.runs(i, widths, states, every).lines
         return out
 
-    def rooms(
-        self, i: int, widths: Sequence[Floats | float], states: Places, some: Places, ahead: float
-    ) -> Floats | float:
-        """`room` of an access, for some candidates in a state of the walk each."""
+    def runs(self, i: int, widths: Sequence[Floats | float], states: Places, some: Places) -> Runs:
+        """Runs of an access, for some candidates in a state of the walk each."""
         one = self._touched[i]
         own = one.at[states]
         here = [
             w[at[own], some] if isinstance(w := widths[d], np.ndarray) else w for d, at in one.dims
         ]
-        return room(self.accesses[i], here, ahead)
+        return Runs.of(self.accesses[i], here, len(some))
 
     @cached_property
     def once(self) -> Places:

@@ -57,15 +57,14 @@ def traffic_of(
     crowded = _crowded_out(walk, widths, touched, whole, fits[1], machine)
     for i, some, states in crowded:
         into[1][i, some] = touched[i, states, some] * passes[walk.once[i], states, some]
-    l3 = machine.l3_bytes * machine.cores
-    for level, size, weights in ((1, machine.l2_bytes, 0), (2, l3, _COLD_WEIGHT_BYTES)):
-        for i in _warm(facts, size, weights):  # what a producer has left need not come from beyond
+    for level, near in enumerate(warm(facts, machine)):
+        for i in near:  # what a producer has left need not come from beyond
             into[level][i] = np.maximum(into[level][i] - touched[i, -1], 0.0)
     outer = walk.outer_tile(tiles)
     within = np.full(count, outer)
     if nest.block.transform is not None:  # its tiles follow each other along the lines
         within = np.maximum(within, np.maximum(fits[1], 1).astype(np.intp) - 1)
-    strays = 1.0 + machine.stray_lines / walk.runs(widths, touched, within)
+    strays = 1.0 + machine.stray_lines / walk.run_lines(widths, touched, within)
     for per_access in into[1:]:
         per_access *= strays
     if nest.block.attached_reductions:
@@ -86,7 +85,8 @@ def _crowded_out(
 ) -> Iterator[tuple[int, Places, Places]]:
     """Accesses that stay in L2 for fewer states than all bytes would: candidates, and states.
 
-    An access in rows crowds itself out: a state must fit with as much room as these take (`room`).
+    An access in rows crowds itself out: a state must fit with as much room as these take; see
+    `Runs.room`.
     """
     size, ahead = machine.l2_bytes, machine.stray_lines
     largest = sum(a.tensor_bytes for a in walk.accesses)
@@ -94,14 +94,16 @@ def _crowded_out(
     last = fits[some].astype(np.intp) - 1
     least = whole[last, some]
     for i, access in enumerate(walk.accesses):
-        most = ahead + max(access.lines_apart, default=1)
-        if access.packed or largest + most * access.tensor_bytes <= size:
+        most = ahead + access.widest_apart
+        if access.packed or len(access.shape) < 2 or largest + most * access.tensor_bytes <= size:
             continue
         going = np.flatnonzero(least + most * touched[i, last, some] > size)
+        if not len(going):
+            continue
         states = last + 1
         while len(going):
             at, one = states[going] - 1, some[going]
-            times = walk.rooms(i, widths, at, one, ahead)
+            times = walk.runs(i, widths, at, one).room(ahead)
             going = going[whole[at, one] + touched[i, at, one] * (times - 1.0) > size]
             states[going] -= 1
             going = going[states[going] > 0]
@@ -136,17 +138,20 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[Floats]:
     return [np.reshape(level, (-1, count)) for level in out]
 
 
-def _warm(facts: BlockFacts, size: float, weights: float) -> list[int]:
-    """Accesses whose tensors are in a cache of ``size`` bytes when the block starts.
+def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
+    """Accesses whose tensors are in L1, L2 and L3 when the block starts.
 
-    In a network these are the results of the layer before, and of weights those that are smaller
-    than ``weights``: none in L2, in L3 all but large ones, which come from memory.
+    In a network these are the results of the layer before, and of weights those that are small:
+    none in L2, in L3 all but large ones, which come from memory. In L1 there are none.
     """
-    warm = [
-        i for i, a in enumerate(facts.accesses) if not (a.packed and a.tensor_bytes >= weights)
-    ]
-    total = sum(facts.accesses[i].tensor_bytes for i in warm)
-    return warm if total <= size else []
+    out: list[list[int]] = [[]]
+    l3 = machine.l3_bytes * machine.cores
+    for size, weights in ((machine.l2_bytes, 0), (l3, _COLD_WEIGHT_BYTES)):
+        each = enumerate(facts.accesses)
+        some = [i for i, a in each if not (a.packed and a.tensor_bytes >= weights)]
+        fit = sum(facts.accesses[i].tensor_bytes for i in some) <= size
+        out.append(some if fit else [])
+    return out
 
 
 def first_pass(

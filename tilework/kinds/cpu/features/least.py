@@ -1,0 +1,90 @@
+"""What no row of a sketch takes less than: by its multiply-adds, results and data alone."""
+
+from __future__ import annotations
+
+import math
+
+from tilework.kinds.cpu.features.access import Access
+from tilework.kinds.cpu.features.cost import CALL_CYCLES, transform_cycles
+from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
+from tilework.kinds.cpu.features.traffic import warm
+from tilework.kinds.cpu.features.versions import points_left
+from tilework.kinds.cpu.machine import Machine
+from tilework.space.blocks import Block
+from tilework.te.expr import Axis
+
+
+def least_seconds(block: Block, machine: Machine) -> float:
+    """Seconds that `BlockCost` predicts at least, whatever a block's tiles are.
+
+    All threads are busy, no lane is idle, nothing but the ports for multiply-adds holds the
+    instructions up, and all data come once.
+    """
+    facts = block_facts(block)
+    busy, rates = _instructions(facts, machine), _rates(machine)
+    memory = [n / rate for n, rate in zip(_moved(facts, machine), rates, strict=True)]
+    slowest = max(busy, *memory)
+    cycles = slowest + machine.not_hidden * (busy + sum(memory) - slowest)
+    total = max(cycles / machine.cores, memory[2] / min(machine.cores, machine.memory_cores))
+    return (total + CALL_CYCLES) / machine.clock_hz
+
+
+def _rates(machine: Machine) -> tuple[float, float, float]:
+    return machine.l2_rate, machine.l3_rate, machine.memory_rate
+
+
+def _instructions(facts: BlockFacts, machine: Machine) -> float:
+    """Cycles of instructions of one core, of steps and of results."""
+    block = facts.block
+    vectors = math.prod(a.typical for a in block.spatial) / machine.lanes
+    finish = vectors * facts.finish_cycles(machine)
+    if block.transform is not None:
+        fixed = block.op.attrs.get("tile", {})
+        tile = (
+            a.points if a in block.const_axes else fixed.get(a.name, 1) for a in block.spatial[:-1]
+        )
+        each = transform_cycles(facts, block.transform, machine)
+        return finish + vectors / math.prod(tile) * each
+    if block.matrix is not None or block.ragged:
+        return finish
+    return finish + _multiply_adds(facts, machine)
+
+
+def _moved(facts: BlockFacts, machine: Machine) -> list[float]:
+    """Bytes that come into L1, L2 and L3: what is not there before."""
+    if facts.block.attached_reductions or facts.block.ragged:
+        return [0.0, 0.0, 0.0]
+    sizes = [_bytes(access) for access in facts.accesses]
+    near = warm(facts, machine)
+    return [sum(n for i, n in enumerate(sizes) if i not in there) for there in near]
+
+
+def _bytes(access: Access) -> float:
+    """Bytes of an access, each once: of a dimension what its longest axis reaches."""
+    size, seen = float(access.element_bytes), set[Axis]()
+    for dim, extent in zip(access.dims, access.shape, strict=True):
+        if dim is None:
+            size *= extent
+            continue
+        alone = [a for a in dim if a not in seen]
+        seen.update(alone)
+        reach = max((1 + min(dim[a], 1) * (a.typical - 1) for a in alone), default=1)
+        size *= min(reach, extent)
+    return size
+
+
+def _multiply_adds(facts: BlockFacts, machine: Machine) -> float:
+    """Cycles that the ports are busy with the points that are not left out at borders."""
+    block = facts.block
+    points = math.prod(_used(facts, a) for a in block.spatial)
+    points *= math.prod(a.typical for a in block.reduce)
+    together = block.dots.count if block.dots is not None else 1
+    return points / together / machine.lanes * facts.update_ops / machine.fma_ports
+
+
+def _used(facts: BlockFacts, axis: Axis) -> float:
+    """Points of an axis, in the mean of the taps, that are computed."""
+    border = facts.borders[axis]
+    if not border.splits:
+        return axis.typical
+    return sum(number * points for number, points in points_left(border, axis.typical))
