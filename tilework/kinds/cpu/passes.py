@@ -21,8 +21,9 @@ PASSES = (
 
 Loops come with their addresses strength-reduced, with what is invariant outside, and with their
 instructions in an order that fits 32 registers. These belong together: the scheduler undoes the
-order, and what is moved out of a loop of a full tile drives accumulators to the stack. A release
-of LLVM that lacks one of the switches goes on without it.
+order, and what is moved out of a loop of a full tile drives accumulators to the stack. What no
+switch leaves out, loads brought together, is held by a fence (`llvm/region.py`). A release of
+LLVM that lacks one of the switches goes on without it.
 """
 LEFT_OUT: dict[int, tuple[str, ...]] = {512: PASSES, 256: _ALWAYS}
 """By the width of vectors, in bits. Of others nobody has tried what their code loses.

@@ -182,6 +182,15 @@ def test_accumulators_stay_in_registers():
     assert not re.search(r"vmovups\s+%zmm\d+, -?\d*\(%rsp\)", assembly), "a spill"
 
 
+def test_steps_written_out_keep_a_full_tile_in_registers():
+    """28 accumulators leave room for the two vectors of one step, not for those of two."""
+    task = task_of(te.ComputeDAG(matmul(28, 64, 64, free=True)), x86("x86-64-v4"))
+    source = generate(task, 1, [1, 1, 14, 1, 1, 32, 64, 0, 64])
+    assembly = region_assembly(source, task)
+    assert assembly.count("vfmadd") == 2 * 28
+    assert not re.search(r"zmm\d+, -?\d*\(%rsp\)|\(%rsp\).*zmm", assembly), "a spill"
+
+
 class TestRefusals:
     def test_functions_of_a_type_without_them(self):
         task = task_of(te.ComputeDAG(softmax(4, 8)))

@@ -27,6 +27,11 @@ from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.lower import ir
 from tilework.te.expr import Expr, walk
 
+_REGISTERS, _TOGETHER = 32, 4
+"""Registers of 512 bits, and the most loads of neighbouring vectors that LLVM brings together."""
+_APART = 'fence syncscope("singlethread") acquire'
+"""No load is moved across it. It is no instruction."""
+
 
 class RegionCode:
     """Generates the function SYMBOL of one region.
@@ -176,7 +181,10 @@ class RegionCode:
     def _expanded(self, s: ir.For) -> None:
         ordered = by_element(s, self.addresses)
         if ordered is None:
+            apart = self._crowded(s)
             for i in range(_static(s.extent)):
+                if apart and i:
+                    self.fn.line(_APART)
                 self.bindings.bind(s.var, i)
                 self._stmt(s.body)
             return
@@ -185,6 +193,19 @@ class RegionCode:
             for var, i in point.items():
                 self.bindings.bind(var, i)
             self._stmt(body)
+
+    def _crowded(self, s: ir.For) -> bool:
+        """Whether vectors of several steps of a reduction have no room beside its accumulators.
+
+        LLVM brings loads of neighbouring vectors together before it counts registers, and what
+        would take them apart again is left out with vectors this wide (`passes`). One register is
+        that of the element that all lanes share.
+        """
+        if self.vector_bits != 512:
+            return False
+        stored = self._stored_registers(s.body)
+        held = sum(k[0] in stored for k in self.memory.registers.values)
+        return held + _TOGETHER + 1 > _REGISTERS and _reduces(s)
 
     def _vector(self, s: ir.For) -> None:
         lanes = self._lanes(s)
@@ -345,3 +366,10 @@ def _static(extent: Extent | Expr) -> int:
 def _has_points(s: ir.For) -> bool:
     """Whether a loop from 0 runs at least once, whatever values symbols have."""
     return s.start == 0 and not isinstance(s.extent, Expr) and range_of(s.extent)[0] > 0
+
+
+def _reduces(s: ir.For) -> bool:
+    """Whether all steps of a loop update the same registers."""
+    stores = (x for x in ir.walk_stmts(s.body) if isinstance(x, ir.Store))
+    indices = (i for x in stores if x.buffer.scope == "register" for i in x.indices)
+    return not any(s.var in walk(i) for i in indices)
