@@ -1,7 +1,7 @@
 """Makes a package that comes with Tilework: what is best for the networks of the zoo on a machine.
 
     python benchmarks/ship.py zoo-znver4 benchmarks/records --target znver4
-    python benchmarks/ship.py zoo-NAME STORE [STORE ...] [--target PART] [--device PART]
+    python benchmarks/ship.py zoo-NAME STORE [STORE ...] [--target PART] [--device PART] [--model]
 
 The package is written to storage/packages/shipped. Only the zoo's own tasks go along; what the
 machine is goes along only where this machine is the one that measured, so run it there. A package
@@ -37,12 +37,14 @@ def main() -> None:
     parser.add_argument("stores", nargs="+", help="stores of records of the machine")
     parser.add_argument("--target", action="append", default=[], help="part of a target's text")
     parser.add_argument("--device", action="append", default=[], help="part of a device's name")
+    parser.add_argument("--model", action="store_true", help="the champions go along")
     parser.add_argument("--anew", action="store_true", help="forget the package that is there")
     args = parser.parse_args()
     out = shipped_folder() / (args.name + ENDING)
     name_of(str(out))
     found = [
-        package_of(Location.of(store), NETWORKS, args.target, args.device) for store in args.stores
+        package_of(Location.of(store), NETWORKS, args.target, args.device, with_model=args.model)
+        for store in args.stores
     ]
     if out.exists() and not args.anew:
         found.append(read_package(str(out)))

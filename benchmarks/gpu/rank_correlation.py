@@ -76,6 +76,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=32, help="programs of each task")
     parser.add_argument("--seconds", type=float, default=540.0, help="no new task after these")
     parser.add_argument("--store", default="rank", help="folder of the records")
+    parser.add_argument("--precision", default="f32", help="f32, tf32, bf16 or f16")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     target = begin(args.target, args.dry_run, DRY)
@@ -85,7 +86,7 @@ def main() -> None:
     began = time.monotonic()
     tasks: dict[str, tw.SearchTask] = {}
     for name in args.networks.split(","):
-        for task in tw.extract_tasks(tw.zoo.outline(name), target)[0]:
+        for task in tw.extract_tasks(tw.zoo.outline(name), target, precision=args.precision)[0]:
             tasks.setdefault(task.workload_key, task)
     print(f"| task{mark(str(target))} | valid | of | Spearman |\n|---|---|---|---|")
     found: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,8 @@
 """Indexes of packages: what a compile asks them for, read without Parquet.
 
     a line of JSON: the form, and SHA-256 of the package's file and of what follows
-    zlib, of JSON: manifest, names of a record's fields, records, workloads, models
+    zlib, of JSON: manifest, names of a record's fields, records, workloads
+    zlib, of JSON: models, which are larger than all else and searches alone ask for
 
 An index stands beside its package and is written when that is installed, once all of it was looked
 at. One that is missing, damaged, or of another file or version is passed over: the package itself
@@ -17,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +27,7 @@ from tilework.record import Purpose, Record, Status
 
 SUFFIX = ".index"
 """What follows the name of a package's file."""
-_FORM = 1
+_FORM = 2
 _LARGEST = 256 << 20
 _FIELDS = [field.name for field in fields(Record)]
 
@@ -66,8 +68,14 @@ class Indexed:
     manifest: Manifest
     rows: Sequence[Sequence[Any]]
     workloads: Mapping[str, str]
-    models: Mapping[str, str]
+    packed_models: bytes
     digest: str
+
+    @cached_property
+    def models(self) -> Mapping[str, str]:
+        """See `Content`."""
+        models: dict[str, str] = _unpacked(self.packed_models)[0]
+        return models
 
     def places(self) -> list[Place]:
         """See `Content`."""
@@ -96,9 +104,8 @@ def index_of(content: bytes, package: Content) -> bytes:
         "fields": _FIELDS,
         "records": [[_plain(getattr(r, name)) for name in _FIELDS] for r in records],
         "workloads": dict(package.workloads),
-        "models": dict(package.models),
     }
-    body = zlib.compress(json.dumps(document, sort_keys=True).encode(), 9)
+    body = _packed(document) + _packed(dict(package.models))
     head = {"index": _FORM, "package": _digest(content), "body": _digest(body)}
     return json.dumps(head).encode() + b"\n" + body
 
@@ -118,14 +125,23 @@ def index_in(content: bytes, index: bytes) -> Indexed | None:
         package = _digest(content)
         if json.loads(head) != {"index": _FORM, "package": package, "body": _digest(body)}:
             return None
-        document = json.loads(zlib.decompressobj().decompress(body, _LARGEST))
+        document, models = _unpacked(body)
         if document["fields"] != _FIELDS:
             return None
         manifest = Manifest.from_json(document["manifest"])
-        parts = (document["records"], document["workloads"], document["models"])
-        return Indexed(manifest, *parts, package)
+        return Indexed(manifest, document["records"], document["workloads"], models, package)
     except (ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
         return None
+
+
+def _packed(document: Any) -> bytes:
+    return zlib.compress(json.dumps(document, sort_keys=True).encode(), 9)
+
+
+def _unpacked(content: bytes) -> tuple[Any, bytes]:
+    """The first document that was packed, and what follows it."""
+    stream = zlib.decompressobj()
+    return json.loads(stream.decompress(content, _LARGEST)), stream.unused_data
 
 
 def _plain(value: Any) -> Any:

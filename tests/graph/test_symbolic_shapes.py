@@ -349,7 +349,7 @@ def test_ranges_that_make_no_sense_are_told(tmp_path: Path) -> None:
         ({"n": "one to nine"}, "is no arithmetic of symbols"),
         ({"n": "1..9", "m": "0..9"}, "which may be 0; begin the range of m at 1"),
         ({"n": "1..9", "m": "2..900000000"}, "too large"),
-        ({"n": "1..9", "k": "2..9"}, "the network has no input 'k'"),
+        ({"n": "1..9", "k": "2..9"}, "no input 'k'; its inputs: x; its symbols: m, n"),
         ({"x": ("n", "k", 6), "n": "1..9"}, "'k', given for 'x', is no arithmetic"),
         ({"x": ("n", "m", 7), "n": "1..9", "m": "1..9"}, "has extent 6 in dimension 2, not 7"),
         ({"x": (3, "m", 6), "n": "1..9", "m": "1..9"}, "'n' cannot be both"),

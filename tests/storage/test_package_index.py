@@ -93,7 +93,7 @@ def test_an_index_that_is_not_the_packages_is_passed_over(put):
     path = put(2)
     mark = path.with_name(path.name + SUFFIX)
     whole, content = mark.read_bytes(), path.read_bytes()
-    spoilt = [b"", whole[:-1], b"{}\n" + whole, whole.replace(b'"index": 1', b'"index": 2')]
+    spoilt = [b"", whole[:-1], b"{}\n" + whole, whole.replace(b'"index": 2', b'"index": 1')]
     spoilt += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in (5, 90, 300)]
     for text in spoilt:
         mark.write_bytes(text)

@@ -31,12 +31,12 @@ twice(TW_IN(float, a, {N}), TW_OUT(float, b, {N})) {{
 _ASTRAY = """
 import sys
 from tests.kinds.cuda.test_gpu import TEXT, N, opened
-driver, stream, function = opened(TEXT.replace("2.0f * TW_LD(a, i)", "TW_LD(a, i + (1 << 30))"))
+driver, stream, function = opened()
 from tilework.errors import DeviceError
 for turn in range(2):
     try:
         address = driver.memory.allocate(4 * N)
-        driver.launch(function, N // 256, 256, 0, (address, address), stream.number)
+        driver.launch(function, N // 256, 256, 0, (4096, address), stream.number)
         driver.streams.synchronize(stream.number)
     except DeviceError as e:
         print(e.fatal, e)
@@ -127,7 +127,11 @@ def test_a_network_on_the_device_equals_the_emulation(precision):
     module = compile(net, target, MemoryHistory(), precision=precision)
     emulated = compile(net, f"{words} -run=emulated", MemoryHistory(), precision=precision)
     (got,), (want,) = module.run(x), emulated.run(x)
-    assert np.abs(got - want).max() <= 1e-3 * np.abs(want).max()
+    # Factors are rounded 36 times, one after the other. A sum in another order rounds to another
+    # neighbour, and after a few layers all of these roundings differ: schedules that the emulator
+    # runs differ by as much.
+    unit = {"f32": 1e-3 / 6, "bf16": 2.0**-8}.get(precision, 2.0**-11)
+    assert np.abs(got - want).max() <= 6 * unit * np.abs(want).max()
     assert module.benchmark(repeat=1, min_repeat_ms=50).min > 0
     assert all(t.time_ms > 0 for t in module.profile())
 

@@ -34,6 +34,10 @@ class ConstantNeeded(Unsupported):
         self.value = value
 
 
+class ShapesRefused(NetworkError):
+    """The extents that the caller gives do not fit the declared inputs."""
+
+
 class ValuesNeeded(NetworkError):
     """Shapes within the network depend on the values of inputs, which must be given.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
-from tilework.graph.onnx.context import ValuesNeeded
+from tilework.graph.onnx.context import ShapesRefused, ValuesNeeded
 from tilework.graph.onnx.files import ReadModel
 from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
 from tilework.graph.onnx.infer import output_types
@@ -77,6 +77,8 @@ def cut(
     with telling(label):
         try:
             return convert(model, places, shapes or {}, values or {})
+        except ShapesRefused:
+            raise
         except NetworkError as e:
             if ask and isinstance(e, ValuesNeeded):
                 raise

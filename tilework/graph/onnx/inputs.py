@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilework.errors import NetworkError
-from tilework.graph.onnx.context import RangesNeeded
+from tilework.graph.onnx.context import RangesNeeded, ShapesRefused
 from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
 from tilework.graph.onnx.symbols import evaluated, names_in, unbound
 from tilework.graph.operators import MAX_ELEMENTS
@@ -179,13 +179,13 @@ def _given_symbols(
 
     def bind(symbol: str, extent: Extent) -> None:
         if symbols.setdefault(symbol, extent) != extent:
-            raise NetworkError(
+            raise ShapesRefused(
                 f"the symbolic extent '{symbol}' cannot be both {symbols[symbol]} and {extent}"
             )
 
     for name in values:
         if name not in declared:
-            raise NetworkError(_no_input(name, declared, ()))
+            raise ShapesRefused(_no_input(name, declared, ()))
     for name, shape in shapes.items():
         if name not in declared or _of_symbol(declared[name], shapes, known):
             if isinstance(shape, str) and name in named | known:
@@ -193,9 +193,9 @@ def _given_symbols(
                     bind(name, ranges[name])
                 continue
             if name not in known:
-                raise NetworkError(_no_input(name, declared, known))
+                raise ShapesRefused(_no_input(name, declared, known))
             if len(shape) != 1 or not str(shape[0]).isdecimal():
-                raise NetworkError(
+                raise ShapesRefused(
                     f"the symbolic extent '{name}' takes one positive number, or 0 if what has it "
                     f"is to be empty, or a range such as 1..512, not {list(shape)}"
                 )
@@ -205,13 +205,13 @@ def _given_symbols(
         if dims is None:
             continue
         if len(shape) != len(dims):
-            raise NetworkError(
+            raise ShapesRefused(
                 f"input '{name}' has {len(dims)} dimensions, the given shape {tuple(shape)}"
             )
         for d, (dim, extent) in enumerate(zip(dims, _given(name, shape, ranges), strict=True)):
             fixed = _fixed(dim)
             if fixed is not None and extent != fixed:
-                raise NetworkError(
+                raise ShapesRefused(
                     f"input '{name}' has extent {fixed} in dimension {d}, not {extent}"
                 )
             if dim.dim_param:
@@ -235,7 +235,8 @@ def _of_symbol(value: Any, shapes: Shapes, symbols: set[str]) -> bool:
 def _no_input(name: str, declared: Mapping[str, Any], symbols: Sequence[str] | set[str]) -> str:
     names = [*declared, *sorted(symbols)]
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"its inputs: {', '.join(declared)}"
+    theirs = f"; its symbols: {', '.join(sorted(symbols))}" if symbols else ""
+    hint = f"did you mean '{near[0]}'?" if near else f"its inputs: {', '.join(declared)}{theirs}"
     return f"the network has no input '{name}'; {hint}"
 
 
