@@ -14,6 +14,7 @@ PATHS = {
     "nnsmith": "_onnx_path:NNSMITH",
     "torch": "_torch_path:PATH",
     "nnsmith-torch": "_torch_path:SMITH",
+    "integers": "_integers_path:PATH",
 }
 
 

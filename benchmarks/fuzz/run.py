@@ -4,9 +4,11 @@
 
 ``--path onnx`` makes models of its own (`_maker`, `_operators`), ``nnsmith`` has NNSmith make them
 (``pip install nnsmith==0.1.0``, and the extra ``torch``), ``torch`` compiles PyTorch programs by
-``torch.compile``. Each model runs in a process that may crash or hang. What fails is made smaller
-and kept in the folder: ``FOLDER/KIND/NAME.onnx`` and its inputs. A seed is one model, so that the
-same seeds are the same models; a run goes on after the last seed of the folder's log.
+``torch.compile``, ``integers`` compiles products of quantised numbers with random schedules for
+all kinds of x86 CPU and compares with NumPy's integers, bit for bit. Each model runs in a process
+that may crash or hang. What fails is made smaller and kept in the folder:
+``FOLDER/KIND/NAME.onnx`` and its inputs. A seed is one model, so that the same seeds are the same
+models; a run goes on after the last seed of the folder's log.
 ``--report`` only counts what the log says.
 """
 

@@ -15,6 +15,7 @@ from tilework import from_onnx, load_module
 from tilework.errors import ModuleError, NetworkError
 from tilework.runtime.image import Room
 from tilework.runtime.references import check_references
+from tilework.target import Target
 
 RANGES = {"batch": "1..2:1", "seq": "1..5:1,3", "past": "0..40:9"}
 LLVM = "llvm -mcpu=native -num-cores=1"
@@ -56,6 +57,27 @@ def test_what_lies_behind_the_past_decides_nothing(module):
         buffer[...] = np.nan
     for got, w in zip(words(module, past), wanted, strict=True):
         assert all(map(np.array_equal, got, w))
+
+
+@pytest.mark.skipif("avx512bf16" not in Target("llvm").features, reason="it lacks avx512bf16")
+def test_narrow_values_beside_a_past_of_float32(net, module):
+    """New positions are stored as the past is, and equal those of a module that copies."""
+    narrow = compile_(net, LLVM, precision="bf16", cache=False, in_place=True)
+    copying = compile_(net, LLVM, precision="bf16", cache=False)
+    empty = np.zeros((2, symbolic_models.HEADS, 0, symbolic_models.HEAD), np.float32)
+    past, kept = narrow.new_past(), {"past_0": empty, "past_1": empty}
+    assert all(room.dtype == "float32" for room in narrow.image.rooms)
+    rng = np.random.default_rng(0)
+    for n, exact in zip((3, 1, 1, 5), words(module, module.new_past()), strict=True):
+        ids = rng.integers(0, symbolic_models.WORDS, (2, n))
+        given = {"input_ids": ids, "mask": np.ones((2, past.length + n), np.int64)}
+        logits, *_ = narrow.run(given, past=past)
+        wanted, *presents = copying.run({**given, **kept})
+        kept = dict(zip(kept, presents, strict=True))
+        np.testing.assert_array_equal(logits, wanted)
+        assert np.abs(logits - exact[0]).max() < 0.03 * np.abs(exact[0]).max()
+        for name, array in past.arrays().items():
+            np.testing.assert_array_equal(array, kept[name])
 
 
 def test_files(module, tmp_path):

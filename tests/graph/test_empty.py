@@ -81,6 +81,23 @@ def test_moving(tmp_path: Path) -> None:
     check(c, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        ((0, 16, 24), (0, 16, -1, 8), (0, 16, 3, 8)),
+        ((0, 64), (0, -1), (0, 64)),
+        ((1, 0), (-1, 0), (1, 0)),
+        ((2, 0, 0, 6), (0, 0, -1), (2, 0, 0)),
+    ],
+)
+def test_the_rest_of_a_shape_beside_a_0_of_both(old, new, want):
+    """It is what it is for any other number there; ONNX Runtime refuses it if it looks."""
+    c = Cases(20)
+    c.node("Reshape", c.input(f(*old)), c.constant(new, "int64"))
+    net = from_onnx(c.model(), {n: a.shape for n, a in c.inputs.items()})
+    assert net.types[net.outputs[0]].shape == want
+
+
 def test_arithmetic(tmp_path: Path) -> None:
     c = Cases()
     one, empty = c.input(f(2, 1, 4)), c.input(f(2, 0, 4))

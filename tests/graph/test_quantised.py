@@ -129,7 +129,8 @@ def test_convolutions_of_integers(groups: int, tmp_path: Path) -> None:
 def test_dynamic_scales(tmp_path: Path) -> None:
     r = np.random.default_rng(0)
     c = Cases(13)
-    for x in (floats(r, 4, 9), np.abs(floats(r, 5)) + 1, -np.abs(floats(r, 5)) - 1):
+    zeros = np.zeros(5, np.float32)  # whose scale is 1
+    for x in (zeros, floats(r, 4, 9), np.abs(floats(r, 5)) + 1, -np.abs(floats(r, 5)) - 1):
         y = c.node("DynamicQuantizeLinear", c.input(x), outputs=3)
     number = y.removesuffix("_DynamicQuantizeLinear")[1:]
     scale, zero = (f"y{int(number) + i}_DynamicQuantizeLinear" for i in (1, 2))

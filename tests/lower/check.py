@@ -17,6 +17,7 @@ from tilework.lower.protocol import Lowered
 from tilework.lower.serial import program_from_json, program_to_json
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace, Sketch
+from tilework.space.matrix_unit import in_unit
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -169,6 +170,16 @@ def any_rows(sketch: Sketch, rng: np.random.Generator, n: int) -> np.ndarray:
         ]
     rows = rows[sketch.valid(rows)]
     return rows[:n]
+
+
+def unit_rows(sketch: Sketch, rows: np.ndarray) -> np.ndarray:
+    """Those of the rows whose tiles a matrix unit computes."""
+    found = np.zeros(len(rows), bool)
+    for block, part in zip(sketch.blocks, sketch.programs.parts(rows), strict=True):
+        if block.matrix is not None:
+            tile = [part.nest.tiles[a][-1] for a in block.spatial]
+            found |= part.of_all(in_unit(block, tile))
+    return rows[found]
 
 
 def check_dag(

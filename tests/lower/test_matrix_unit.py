@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from tests.hosts import x86
 from tests.kinds.cpu.guards import run_at
-from tests.lower.check import NATIVE, check_row, interpreted, random_inputs, task_of
+from tests.lower.check import (
+    NATIVE,
+    check_row,
+    interpreted,
+    random_inputs,
+    task_of,
+    unit_rows,
+)
 from tests.lower.test_bfloat16 import SEEDS, examples
 from tests.lower.test_bytes import numbers, requantised
 from tilework import ops, te
@@ -54,16 +61,6 @@ def convolution(shape, window, n, kind="uint8", strides=(1, 1)):
     out = ops.conv(*inputs, strides, pads, (1, 1), layout_free=True, **more)
     out = finished(out, inputs, kind, True)
     return te.ComputeDAG([*inputs, out])
-
-
-def unit_rows(sketch, rows):
-    """Those of the rows whose tiles the unit computes."""
-    found = np.zeros(len(rows), bool)
-    for block, part in zip(sketch.blocks, sketch.programs.parts(rows), strict=True):
-        if block.matrix is not None:
-            tile = [part.nest.tiles[a][-1] for a in block.spatial]
-            found |= part.of_all(in_unit(block, tile))
-    return rows[found]
 
 
 def some(task, rng, count):

@@ -10,10 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.graph import symbolic_models
 from tests.runtime import symbolic
 from tests.runtime.files import rewrite
-from tilework import load_module
-from tilework.errors import ModuleError, ShapeError
+from tilework import compile as compile_
+from tilework import from_onnx, load_module
+from tilework.errors import ModuleError, NetworkError, ShapeError
+from tilework.index.extents import shape_at
 from tilework.runtime import Module
 from tilework.runtime.sites import KEPT
 
@@ -304,3 +307,30 @@ def test_manifests_with_anything_changed_are_refused_or_have_sites(sums, tmp_pat
             assert "\n" not in str(e)
             refused += 1
     assert refused > 100 and placed > 10
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native -num-cores=2", "reference"])
+def test_a_batch_of_none(target, tmp_path):
+    """Its range begins at 1 for kernels, and a run of none calls none of them."""
+    ranges = {"batch": "0..3:2", "seq": "1..5", "past": "0..40:9"}
+    net = from_onnx(symbolic_models.decoder(1, past=True), ranges)
+    built = compile_(net, target, cache=False)
+    built.save(tmp_path / "decoder.tw")
+    for module in (built, load_module(tmp_path / "decoder.tw")):
+        batch = next(s for s in module.symbols if s.name == "batch")
+        assert (batch.low, batch.or_none) == (1, True)
+        assert "batch 1 to 3, or 0" in module.summary()
+        at = {s: {"batch": 0, "seq": 2, "past": 3}[s.name] for s in module.symbols}
+        given = {v.name: np.ones(shape_at(v.shape, at), v.dtype) for v in module.image.inputs}
+        logits, *presents = module.run(given)
+        assert logits.shape[:2] == (0, 2) and {p.shape[::2] for p in presents} == {(0, 5)}
+        call = module.bind(given)
+        assert [o.shape for o in call()] == [logits.shape, *(p.shape for p in presents)]
+        with pytest.raises(ShapeError, match="batch is 4"):
+            module.run({n: np.ones((4, *a.shape[1:]), a.dtype) for n, a in given.items()})
+
+
+def test_what_has_elements_without_a_symbol_is_refused():
+    ranges = {"batch": "1..3:2", "seq": "0..5:1", "past": "0..40:9"}
+    with pytest.raises(NetworkError, match="seq is 0 to 5"):
+        from_onnx(symbolic_models.decoder(1, past=True), ranges)

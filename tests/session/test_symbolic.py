@@ -10,7 +10,9 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.graph import symbolic_models
 from tilework.errors import ModuleError
+from tilework.graph.onnx.ranges import from_one
 from tilework.session import Session, SessionOptions
 
 ort.set_default_logger_severity(4)
@@ -131,6 +133,67 @@ def test_a_shape_outside_makes_another_form_and_says_so_once(model, other, caplo
     assert said.endswith("another form is made")
     assert session.module_for(feeds(1, 20)) is session.module
     assert session.module_for(feeds(1, 51)) is not session.module
+
+
+def test_ranges_from_0(model, other, caplog):
+    """Of a batch of none, and of no positions, the outputs have no elements."""
+    session = Session(model, shapes={"batch": "0..4:0,1,2", "seq": "0..50:16,32"})
+    with caplog.at_level(logging.WARNING):
+        for batch, seq in ((2, 16), (0, 7), (4, 50), (0, 1)):
+            close(session, other, feeds(batch, seq))
+    assert session.run(None, feeds(3, 0))[0].shape == (3, 0, 24)
+    assert not caplog.records
+    assert {session.module_for(feeds(*s)) for s in ((2, 16), (0, 7), (1, 0))} == {session.module}
+    assert [(s.low, s.or_none) for s in session.module.symbols] == [(1, True), (1, True)]
+
+
+def test_outputs_with_elements_beside_a_0_get_a_form_of_their_own(caplog, monkeypatch):
+    """No new position leaves the past; the next start knows that the form cannot have it."""
+    ranges = {"batch": "0..2:1", "seq": "0..5:1,3", "past": "0..40:9"}
+    data = symbolic_models.decoder(1, past=True).SerializeToString()
+
+    def given(batch, seq, past):
+        heads, head = symbolic_models.HEADS, symbolic_models.HEAD
+        kept = np.ones((batch, heads, past, head), np.float32)
+        ids = np.ones((batch, seq), np.int64)
+        mask = np.ones((batch, past + seq), np.int64)
+        return {"input_ids": ids, "mask": mask, "past_0": kept, "past_1": kept}
+
+    with caplog.at_level(logging.WARNING):
+        session = Session(data, shapes=ranges)
+        feed = given(1, 2, 0)
+        want = ort.InferenceSession(data).run(None, feed)
+        for g, w in zip(session.run(None, feed), want, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-4)
+        assert session.run(None, given(0, 2, 3))[1].shape[::2] == (0, 5)
+        logits, *presents = session.run(None, given(1, 0, 3))
+        assert logits.shape[:2] == (1, 0)
+        assert all((p == 1).all() and p.shape[2] == 3 for p in presents)
+    assert len(caplog.records) == 1 and "seq is 0" in caplog.records[0].getMessage()
+    known = {s.name: (s.low, s.or_none) for s in session.module.symbols}
+    assert known == {"batch": (1, True), "past": (0, False), "seq": (1, False)}
+
+    def compiled(*_, **__):
+        raise AssertionError("it is made again")
+
+    monkeypatch.setattr("tilework.compiler.compile", compiled)
+    again = Session(data, shapes=ranges)
+    assert again.module.symbols == session.module.symbols
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("0..8", "1..8"),
+        ("0..8:0,4", "1..8:4"),
+        (" 0 .. 8 : 0 ", "1..8"),
+        ("1..8:4", "1..8:4"),
+        ("0..0", "0..0"),
+        ("past + seq", "past + seq"),
+    ],
+)
+def test_a_range_without_0(text, without):
+    assert from_one(text) == without
 
 
 def test_the_form_is_kept(model, other, monkeypatch):

@@ -12,6 +12,7 @@ from tests.te.workloads import conv2d_relu, matmul, softmax
 from tilework import te
 from tilework.kinds.cpu.rules import CPU_RULES
 from tilework.space import SearchSpace, Sketch
+from tilework.space.few_rows import sum_along_rows
 from tilework.space.rfactor import other_cuts
 from tilework.space.rules import place_producer_inside, place_reduction_inside
 from tilework.space.siblings import siblings
@@ -19,7 +20,7 @@ from tilework.target import Target
 
 TARGET = Target(x86("x86-64-v4", 2))
 RNG = np.random.default_rng
-VARIED = (other_cuts, place_producer_inside, place_reduction_inside)
+VARIED = (other_cuts, sum_along_rows, place_producer_inside, place_reduction_inside)
 DAGS = {
     "convolution": te.ComputeDAG(conv2d_relu(1, 14, 14, 32, 32)),
     "chain": separable(14, 14, 16, 32, expand=24),

@@ -13,6 +13,7 @@ Float32 remain
 - what a softmax reads: differences of its inputs become factors of its outputs,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
   channels, or two computed operands,
+- what continues an input as an output of the network: new positions of a decoder's cache,
 - what enters a product with block-sparse weights, and these weights,
 - what becomes bytes for a product, and what these bytes are worth.
 
@@ -116,12 +117,18 @@ def _kept(net: Network) -> set[str]:
             kept.update(node.inputs[:2])
         elif node.op in SPARSE:
             kept.add(node.inputs[0])
-        elif node.op in _ROUNDED:
+        elif node.op in _ROUNDED or _continues(net, node):
             kept.update(node.inputs)
     for node in reversed(net.nodes):
         if node.op == "reshape" and node.name in kept:
             kept.update(node.inputs)
     return kept
+
+
+def _continues(net: Network, node: Node) -> bool:
+    """Whether the node is an output that continues an input, as caches of decoders do."""
+    ends = node.op == "concat" and node.name in net.outputs
+    return ends and any(v in net.inputs for v in node.inputs)
 
 
 def _multiplies(node: Node) -> bool:

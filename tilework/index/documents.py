@@ -7,6 +7,7 @@ A term is its coefficient and then its atoms: a symbol's name, or a floor divisi
 divided and by how much. The symbols themselves stand in a table of their own, a line each.
 
     seq, from 1 to 512, typically 128       ["seq", 1, 512, [128]]
+    the same, or 0: nothing at all          ["seq", 1, 512, [128], true]
 
 What is read is checked, and built by arithmetic: it is equal to what was written, and nothing odd
 or large comes of an odd document.
@@ -39,7 +40,8 @@ def extent_document(extent: Whole) -> Any:
 
 def symbol_document(symbol: Symbol) -> list[Any]:
     """A symbol as a line of the table."""
-    return [symbol.name, symbol.low, symbol.high, list(symbol.typicals)]
+    none = [True] if symbol.or_none else []
+    return [symbol.name, symbol.low, symbol.high, list(symbol.typicals), *none]
 
 
 def table_document(symbols: Iterable[Symbol]) -> list[Any]:
@@ -75,10 +77,12 @@ def symbol_of(document: Any) -> Symbol:
         ValueError: it stands for none.
     """
     match document:
-        case [str(name), low, high, [*typicals]] if all(map(_is_whole, (low, high, *typicals))):
+        case [str(name), low, high, [*typicals], *none] if none in ([], [True]) and all(
+            map(_is_whole, (low, high, *typicals))
+        ):
             named = 0 < len(name) <= _MAX_NAME and len(typicals) <= _MAX_TYPICALS
             if named and low < high and typicals == sorted(set(typicals)):
-                return Symbol(name, low, high, tuple(typicals))
+                return Symbol(name, low, high, tuple(typicals), bool(none))
     raise ValueError(f"{_short(document)} is no symbol")
 
 

@@ -6,8 +6,7 @@ the ranges of its symbols, or raises `Undecided`: a guess is never silent.
 
     seq = symbol("seq", 1, 512)
     seq * 64 * 12 == 768 * seq      True
-    seq < 1000                      True
-    seq > 8                         raises Undecided
+    seq < 1000, seq > 8             True, raises Undecided
     -(-seq // 8) == (seq + 7) // 8  True
 """
 
@@ -55,24 +54,27 @@ class Symbol:
         name: its name, one for each symbol of a network.
         low, high: the least and the greatest value, both possible.
         typicals: values that a search looks at, in rising order.
+        or_none: it may be 0 besides: then there is nothing to compute.
     """
 
     name: str
     low: int
     high: int
     typicals: tuple[int, ...]
+    or_none: bool = False
 
     def __post_init__(self) -> None:
+        span = f"{self.low}..{self.high}"
         if not 0 <= self.low <= self.high:
-            raise ValueError(f"symbol {self.name}: there is no number in {self.low}..{self.high}")
+            raise ValueError(f"symbol {self.name}: there is no number in {span}")
         for value in self.typicals:
             if not self.low <= value <= self.high:
-                raise ValueError(
-                    f"symbol {self.name}: its typical value {value} is not in "
-                    f"{self.low}..{self.high}"
-                )
+                raise ValueError(f"symbol {self.name}: its typical value {value} is not in {span}")
         if not self.typicals:
             raise ValueError(f"symbol {self.name} has no typical value")
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # which a text knows; a run looks symbols up by the dozen
 
     @property
     def typical(self) -> int:
@@ -153,7 +155,7 @@ class Symbolic:
         Raises:
             KeyError: a symbol has no value there.
         """
-        return sum(c * math.prod(_value(a, at) for a in m) for m, c in self.terms.items())
+        return sum([c * math.prod([_value(a, at) for a in m]) for m, c in self.terms.items()])
 
     def __add__(self, other: Whole) -> Whole:
         return _sum(self, other) if isinstance(other, int | Symbolic) else NotImplemented
@@ -220,9 +222,11 @@ class Symbolic:
     __repr__ = __str__
 
 
-def symbol(name: str, low: int, high: int, typicals: Iterable[int] = ()) -> Whole:
+def symbol(
+    name: str, low: int, high: int, typicals: Iterable[int] = (), or_none: bool = False
+) -> Whole:
     """A symbol as an extent; ``high`` stands for the values that a search looks at if none do."""
-    one = Symbol(name, low, high, tuple(sorted(set(typicals))) or (high,))
+    one = Symbol(name, low, high, tuple(sorted(set(typicals))) or (high,), or_none)
     return low if low == high else Symbolic.of({(one,): 1})
 
 
@@ -307,9 +311,7 @@ def _divided(whole: Whole, by: Whole) -> Whole:
 
 
 def _terms(extent: Whole) -> Terms:
-    if isinstance(extent, Symbolic):
-        return extent.terms
-    return {(): int(extent)} if extent else {}
+    return extent.terms if isinstance(extent, Symbolic) else {(): int(extent)} if extent else {}
 
 
 @lru_cache(1 << 16)

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
 from tilework.locks import Lock
+from tilework.overriding import override
 from tilework.runtime.executor import Context, Loaded, executor_of
 from tilework.runtime.image import Image
 from tilework.runtime.sites import Site, Sites
 from tilework.stages import stage
+
+Array = NDArray[Any]
+
+
+class _Nothing(Context):
+    """Runs in which no value has elements."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+
+    @override
+    def place(self, site: Site) -> None:
+        pass
+
+    @override
+    def run(self, buffers: Sequence[Array], threads: int) -> None:
+        pass
+
+    @override
+    def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
+        return np.zeros(self._steps)
+
+    @override
+    def bind(self, buffers: Sequence[Any], threads: int) -> Callable[[], None]:
+        return lambda: None
+
+    @override
+    def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
+        return lambda: None
 
 
 class Contexts:
@@ -51,6 +85,8 @@ class Contexts:
             ModuleError: there is too little, or this machine cannot run the code.
         """
         loaded = self.loaded()
+        if site.idle:
+            return _Nothing(len(self._image.steps))
         with self._enough(site):
             context = loaded.context()
             if site.values:
@@ -60,6 +96,9 @@ class Contexts:
     @contextmanager
     def turn(self, threads: int, site: Site) -> Iterator[Context]:
         """A context that no other run has, for as long as the run lasts, when it is its turn."""
+        if site.idle:
+            yield _Nothing(len(self._image.steps))
+            return
         with self.loaded().turn(threads):
             # one step each, so that two threads cannot take the same one
             try:

@@ -21,8 +21,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 from numpy.typing import NDArray
 
-from tilework.index.extents import Extent, known, known_shape, nbytes
-from tilework.index.symbols import Symbol, Symbolic
+from tilework.index.extents import Extent, known, known_shape, nbytes, shape_at
+from tilework.index.symbols import Point, Symbol, Symbolic, is_static
 from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
 
@@ -122,6 +122,37 @@ class Ends:
     def continued(self) -> dict[int, int]:
         """Of each room by its io number, in which dimension it is longer than what is there."""
         return {room.io: room.axis for room in self.rooms}
+
+    def at(self, point: Point) -> Ends:
+        """The same at a point: shapes are numbers."""
+        shapes = [shape_at(shape, point) for shape in self._shapes]
+        first, last = len(self.inputs), len(self.inputs) + len(self.outputs)
+        values = [v if n is None else v.of_shape(shapes[n]) for v, n in self._shaped]
+        inputs, outputs = tuple(values[:first]), tuple(values[first:last])
+        rooms: Any = tuple(values[last:])
+        ends = Ends(self.name, inputs, outputs, rooms)
+        io_values = tuple([values[i] for i in self._io_at])
+        ends.__dict__.update(io_values=io_values, continued=self.continued)
+        return ends
+
+    @cached_property
+    def _shapes(self) -> tuple[tuple[Extent, ...], ...]:
+        """The shapes that a run decides, each once: many values have the same."""
+        values = (*self.inputs, *self.outputs, *self.rooms)
+        return tuple(dict.fromkeys(v.shape for v in values if not is_static(v.shape)))
+
+    @cached_property
+    def _shaped(self) -> tuple[tuple[Value, int | None], ...]:
+        """Inputs, outputs and rooms, with the number of their shape in `_shapes`, if any."""
+        values = (*self.inputs, *self.outputs, *self.rooms)
+        numbers = {shape: n for n, shape in enumerate(self._shapes)}
+        return tuple((v, numbers.get(v.shape)) for v in values)
+
+    @cached_property
+    def _io_at(self) -> tuple[int, ...]:
+        """Where in `_shaped` the value of each io buffer is."""
+        places = {id(v): i for i, (v, _) in enumerate(self._shaped)}
+        return tuple(places[id(v)] for v in self.io_values)
 
 
 @dataclass(frozen=True)

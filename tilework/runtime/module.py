@@ -358,4 +358,5 @@ class Module:
 
 def _range_text(symbol: Symbol) -> str:
     typicals = ", ".join(map(str, symbol.typicals))
-    return f"{symbol.name} {symbol.low} to {symbol.high}, typically {typicals}"
+    none = ", or 0" if symbol.or_none else ""
+    return f"{symbol.name} {symbol.low} to {symbol.high}{none}, typically {typicals}"

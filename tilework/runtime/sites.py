@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ModuleError, ShapeError
-from tilework.index.extents import Extent, known, most, nbytes, shape_at
+from tilework.index.extents import Extent, known, most, nbytes
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value
@@ -35,7 +35,6 @@ _SPARE = 1 << 10
 """Bytes by which what grows is given more at least."""
 
 Integers = NDArray[np.int64]
-AnyValue = TypeVar("AnyValue", bound=Value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +48,7 @@ class Site:
         workspaces: as `Image.workspaces`.
         blocks: of the arguments of all steps in order, in which of `BLOCKS` each lies.
         starts: where in that block, or io buffer, each begins, in bytes.
+        idle: nothing is computed: no output has elements.
     """
 
     whole: Image
@@ -57,6 +57,7 @@ class Site:
     workspaces: tuple[tuple[int, int], ...]
     blocks: Integers
     starts: Integers
+    idle: bool = False
 
     def workspace_bytes(self, threads: int) -> int:
         """Workspace of a run with ``threads`` threads."""
@@ -65,16 +66,8 @@ class Site:
     @cached_property
     def ends(self) -> Ends:
         """What a run takes and returns here: shapes are numbers."""
-        whole, at = self.whole, self.point
-        if not whole.symbols:
-            return whole.ends
-        shapes: dict[tuple[Extent, ...], tuple[int, ...]] = {}
-        return Ends(
-            whole.name,
-            _at(whole.inputs, at, shapes),
-            _at(whole.outputs, at, shapes),
-            _at(whole.rooms, at, shapes),
-        )
+        ends = self.whole.ends
+        return ends.at(self.point) if self.whole.symbols else ends
 
     @cached_property
     def image(self) -> Image:
@@ -207,6 +200,7 @@ class _Plan:
         self._image = image
         self._arena = Arena(image.lifetimes)
         self._laid: _Layout | None = None
+        self._or_none = [i for i, s in enumerate(image.symbols) if s.or_none]
         refs = [r for step in image.steps for r in step.args]
         io = image.io_values
         values = (*image.inputs, *image.outputs)
@@ -248,6 +242,9 @@ class _Plan:
             ModuleError: a size is negative or too large, or a reference leaves its block.
         """
         image = self._image
+        if any([values[i] == 0 for i in self._or_none]):
+            nowhere = np.zeros_like(self.blocks)
+            return Site(image, values, 0, (), self.blocks, nowhere, idle=True)
         numbers = self._sizes.at(values)
         sizes, offsets, workspaces, io, given, behind, reach = [numbers[p] for p in self._parts]
         if numbers.min(initial=0) < 0:
@@ -311,21 +308,6 @@ def static_site(image: Image) -> Site:
         np.array([BLOCKS.index(r.space) for r in refs], np.int64),
         np.array([0 if r.space == "io" else r.at for r in refs], np.int64),
     )
-
-
-def _at(
-    values: Sequence[AnyValue],
-    at: Mapping[Symbol, int],
-    known_shapes: dict[tuple[Extent, ...], tuple[int, ...]],
-) -> tuple[AnyValue, ...]:
-    """Values as they are at a point; many have the same shape."""
-    out = []
-    for v in values:
-        shape = known_shapes.get(v.shape)
-        if shape is None:
-            shape = known_shapes[v.shape] = shape_at(v.shape, at)
-        out.append(v if shape == v.shape else v.of_shape(shape))
-    return tuple(out)
 
 
 def _ref(ref: Ref, start: int, at: Mapping[Symbol, int]) -> Ref:

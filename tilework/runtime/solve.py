@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tilework.errors import ShapeError
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, shape_at
 from tilework.index.symbols import Symbol, Symbolic, symbols_of
 from tilework.runtime.image import Value
 
@@ -53,6 +53,8 @@ class Solver:
             for i, value in enumerate(inputs)
             for d, extent in enumerate(value.shape)
         ]
+        self._shapes = list(dict.fromkeys(value.shape for value in inputs))
+        self._shape_of = [self._shapes.index(value.shape) for value in inputs]
         self.equations = list(self._in_order())
         missing = set(self.symbols) - {e.symbol for e in self.equations}
         if missing:
@@ -85,18 +87,20 @@ class Solver:
                 raise ShapeError(self._unfit(at, given, values))
             self.check(symbol, number, f", by {self._where(at)}")
             values[symbol] = number
-        wanted: dict[Extent, int] = {}  # many dimensions have one extent
+        wanted = [shape_at(shape, values) for shape in self._shapes]  # many inputs have one
+        if any(wanted[n] != given for n, given in zip(self._shape_of, shapes, strict=True)):
+            self._refuse(shapes, values)
+        return tuple(values[s] for s in self.symbols)
+
+    def _refuse(self, shapes: Sequence[tuple[int, ...]], values: Mapping[Symbol, int]) -> None:
+        """Say which dimension is another than these values make it, if any is."""
         for at in self._dimensions:
             given = shapes[at.input][at.number]
             if isinstance(at.extent, Symbolic):
-                if at.extent not in wanted:
-                    wanted[at.extent] = at.extent.value(values)
-                if given != wanted[at.extent]:
+                if given != at.extent.value(values):
                     raise ShapeError(self._unfit(at, given, values))
             elif given != at.extent:
-                value = self.inputs[at.input]
-                raise ShapeError(self._wrong(value, shapes[at.input]))
-        return tuple(values[s] for s in self.symbols)
+                raise ShapeError(self._wrong(self.inputs[at.input], shapes[at.input]))
 
     def named(self, values: Mapping[str, int]) -> tuple[int, ...]:
         """The values of the symbols, in order, given by name; typical where none is given.
@@ -117,7 +121,8 @@ class Solver:
 
     def check(self, symbol: Symbol, number: int, why: str) -> None:
         """Refuse a value outside of its symbol's range."""
-        if not symbol.low <= number <= symbol.high:
+        none = number == 0 and symbol.or_none
+        if not (symbol.low <= number <= symbol.high or none):
             raise ShapeError(
                 f"{self._name}: {symbol.name} is {number}{why}, outside of its range "
                 f"{symbol.low} to {symbol.high}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -99,19 +99,72 @@ class Forms:
         """
         if not self._tried:
             self._tried = True
-            key = ("ranges", tuple(sorted(self._how.ranges.items())))
             try:
-                needed = self._form(key, self._how.ranges, {})
-                module = self._modules.get(key)
-                if needed:
-                    self._warn("each shape gets a form of its own", _decide(needed))
-                elif isinstance(module, Module):
-                    self._whole = module
+                self._whole = self._over(self._without(self._noted_without()))
             except TileworkError as e:
-                if self._how.in_place:
-                    raise
-                self._warn("each shape gets a form of its own", str(e))
+                self._whole = self._with_elements(e)
         return self._whole
+
+    def _over(self, ranges: Ranges) -> Module | None:
+        """The form for all shapes within ranges."""
+        key = ("ranges", tuple(sorted(ranges.items())))
+        needed = self._form(key, ranges, {})
+        if needed:
+            self._warn("each shape gets a form of its own", _decide(needed))
+        module = self._modules.get(key)
+        return module if isinstance(module, Module) else None
+
+    def _with_elements(self, refused: TileworkError) -> Module | None:
+        """The same without 0 where the form cannot have it: shapes with that get their own.
+
+        Raises:
+            TileworkError: as `whole` does.
+        """
+        from tilework.graph.onnx.ranges import from_one
+
+        ranges = self._how.ranges
+        without = [s for s, r in ranges.items() if isinstance(r, str) and from_one(r) != r]
+        try:
+            if not without:
+                raise refused
+            for symbol in [*without] if len(without) > 1 else ():
+                rest = [s for s in without if s != symbol]
+                without = rest if self._takes(self._without(rest)) else without
+            whole = self._over(self._without(without))
+        except TileworkError:
+            if self._how.in_place:
+                raise refused from None
+            self._warn("each shape gets a form of its own", str(refused))
+            return None
+        if self._cache is not None:
+            self._cache.put_note(self._base("without 0", self._ranges_text()), without)
+        return whole
+
+    def _without(self, symbols: Collection[str]) -> Ranges:
+        """The ranges, of some symbols without 0."""
+        if not symbols:
+            return self._how.ranges
+        from tilework.graph.onnx.ranges import from_one
+
+        ranges = self._how.ranges.items()
+        return {s: from_one(r) if s in symbols and isinstance(r, str) else r for s, r in ranges}
+
+    def _noted_without(self) -> list[str]:
+        """Of which symbols an earlier process found that the form cannot have 0."""
+        key = self._base("without 0", self._ranges_text())
+        kept = None if self._cache is None else self._cache.note(key)
+        return list(kept) if isinstance(kept, list) else []
+
+    def _ranges_text(self) -> str:
+        return json.dumps(sorted(self._how.ranges.items()))
+
+    def _takes(self, ranges: Ranges) -> bool:
+        """Whether the model can be read for these ranges."""
+        try:
+            self._network(ranges, {})
+        except TileworkError:
+            return False
+        return True
 
     def within(self, arrays: Mapping[str, Array]) -> Module | None:
         """The form for all shapes, if these inputs have such; a warning says once that not."""
@@ -257,7 +310,7 @@ class Forms:
             records=history,
             precision=self._how.precision,
             cache=False if self._cache is None else self._cache.named,
-            in_place=self._how.in_place and shapes is self._how.ranges,
+            in_place=self._how.in_place and any(isinstance(s, str) for s in shapes.values()),
         )
 
     def _keeping(

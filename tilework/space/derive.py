@@ -16,7 +16,7 @@ from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.levels import Tiling
 from tilework.space.nests import Capability, blocks_of
-from tilework.space.state import Branch, Later, Restart, Rule, State, Variants
+from tilework.space.state import Branch, LastVariants, Later, Restart, Rule, State, Variants
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute
@@ -52,11 +52,12 @@ def derive(
     done: list[State] = []
     waiting, seen = deque([State(facts, target, tiling)]), set[str]()
     variants: deque[State] = deque()
+    last: deque[State] = deque()
     most = _MAX_STATES
-    while waiting or (variants and len(done) < most):
+    while waiting or ((variants or last) and len(done) < most):
         if not waiting:  # all others are done
             most = min(most, len(done) + _MOST_VARIANTS)
-            waiting.append(variants.popleft())
+            waiting.append((variants or last).popleft())
         states = [waiting.popleft()]
         while states:
             successors: list[State] = []
@@ -68,6 +69,7 @@ def derive(
                 visited = _visit(state, op, rules)
                 successors += visited.successors
                 variants += visited.variants
+                last += visited.last
                 for new in visited.restarts:
                     if new.form not in seen:
                         seen.add(new.form)
@@ -83,6 +85,7 @@ class _Visited(NamedTuple):
 
     successors: list[State]
     variants: list[State]
+    last: list[State]
     restarts: list[State]
 
 
@@ -91,6 +94,7 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
     out: list[State] = []
     late: list[State] = []
     variants: list[State] = []
+    last: list[State] = []
     restarts: list[State] = []
     for rule in rules:
         successors = rule(state.facts, state, op)
@@ -107,15 +111,22 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
                 raise ScheduleError(
                     f"rule {rule_name(rule)} leaves stage {op.name} as it was; return [] to pass"
                 )
-        kept = late if isinstance(successors, Later) else out
-        (variants if isinstance(successors, Variants) else kept).extend(successors)
+        match successors:
+            case LastVariants():
+                last += successors
+            case Variants():
+                variants += successors
+            case Later():
+                late += successors
+            case _:
+                out += successors
         if successors and not isinstance(successors, Branch):
             break
     if not out and not late:
         raise ScheduleError(
             f"no rule applies to stage {op.name}; end the rules with tilework.space.rules.skip"
         )
-    return _Visited(out + late, variants, restarts)
+    return _Visited(out + late, variants, last, restarts)
 
 
 def rule_name(rule: Rule) -> str:

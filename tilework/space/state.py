@@ -206,6 +206,10 @@ class Variants(Branch):
     """
 
 
+class LastVariants(Variants):
+    """`Variants` of a later rule: behind all others, whose sketches keep their numbers."""
+
+
 class Restart(Branch):
     """States on other DAGs of the same outputs, with nothing decided yet (`State.restarted`).
 

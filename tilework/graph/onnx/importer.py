@@ -22,6 +22,7 @@ from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.files import ReadModel, read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.messages import first_line, one_line
+from tilework.graph.onnx.nothing import or_nothing
 from tilework.graph.onnx.places import Places, places_of
 from tilework.graph.onnx.ranges import Shapes
 from tilework.graph.onnx.scopes import initial_constants
@@ -106,6 +107,27 @@ def convert(
         ValuesNeeded: shapes within the network depend on the values of inputs.
         NetworkError: see `from_onnx`; the message does not name the model.
     """
+
+    def read(shapes: Shapes) -> Network:
+        return _converted(model, places, shapes, values)
+
+    try:
+        return read(shapes)
+    except ValuesNeeded:
+        raise
+    except NetworkError:
+        net = or_nothing(shapes, read)
+        if net is None:
+            raise
+        return net
+
+
+def _converted(
+    model: onnx.ModelProto,
+    places: Places | None,
+    shapes: Shapes,
+    values: Mapping[str, np.ndarray],
+) -> Network:
     graph = model.graph
     walk = Walk(Builder(graph.name or "model"), opset_of(model), places, model.functions)
     for name, array in initial_constants(graph, walk):

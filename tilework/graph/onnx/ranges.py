@@ -2,6 +2,7 @@
 
 - ``1..512``: any number up to 512;
 - ``1..512:16,64,128,384``: the same, with typical values;
+- ``0|1..512``: the same, or 0, where no output of the network has elements then (`nothing`);
 - ``past + seq``: arithmetic of symbols that have a range.
 """
 
@@ -22,7 +23,7 @@ symbol, as one number in a sequence or as a range."""
 Shapes = Mapping[str, Given]
 """By name of an input or a symbol."""
 
-_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*(?::\s*(\d+(?:\s*,\s*\d+)*)\s*)?")
+_RANGE = re.compile(r"\s*(0\s*\|)?\s*(\d+)\s*\.\.\s*(\d+)\s*(?::\s*(\d+(?:\s*,\s*\d+)*)\s*)?")
 
 
 def symbol_of(name: str, text: str) -> Extent:
@@ -37,12 +38,21 @@ def symbol_of(name: str, text: str) -> Extent:
             f"the range '{text}' of the symbol '{name}' makes no sense; write LOW..HIGH, and "
             "typical values behind it: 1..512 or 1..512:16,64,128"
         )
-    low, high, typicals = match.groups()
+    none, low, high, typicals = match.groups()
     values = [int(n) for n in typicals.split(",")] if typicals else []
     try:
-        return symbol(name, int(low), int(high), values)
+        return symbol(name, int(low), int(high), values, bool(none) and int(low) > 0)
     except ValueError as e:
         raise NetworkError(str(e)) from e
+
+
+def from_one(text: str) -> str:
+    """A range without 0; the text itself where it does not begin there, or holds nothing else."""
+    match = _RANGE.fullmatch(text)
+    if match is None or int(match[2]) > 0 or int(match[3]) < 1:
+        return text
+    typicals = [n for n in (match[4] or "").split(",") if n and int(n)]
+    return f"1..{match[3]}" + (f":{','.join(typicals)}" if typicals else "")
 
 
 def symbols_given(shapes: Shapes) -> dict[str, Extent]:

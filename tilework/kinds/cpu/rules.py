@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilework.space.few_rows import sum_along_rows
 from tilework.space.rfactor import add_rfactor, other_cuts
 from tilework.space.rules import (
     add_cache_write,
@@ -31,6 +32,7 @@ CPU_RULES: Rules = (
     simplify_const_tensor,
     ragged_reduction,
     other_cuts,
+    sum_along_rows,
     add_rfactor,
     tile_with_fusion,
     add_cache_write,

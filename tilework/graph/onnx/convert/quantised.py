@@ -17,6 +17,7 @@ from tilework.dtypes import integer_range, numpy_dtype
 from tilework.graph.onnx.context import (
     Converter,
     OnnxContext,
+    Result,
     Unsupported,
     attributes,
     optional,
@@ -176,6 +177,22 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     return (wide.cast(factor.dtype) * _over(factor, x.shape, a)).cast(to).name
 
 
+def _dynamic(c: OnnxContext, node: onnx.NodeProto) -> Result:
+    """Data as uint8, their scale and zero point: 0 and what is least and largest fit just so.
+
+    As the standard says, and with its quotients; of zeros alone ONNX Runtime's scale is 1, and
+    there are no quotients of zeros.
+    """
+    x = value(c, node.input[0])
+    axes = {"axes": tuple(range(len(x.shape))), "keepdims": False}
+    least, most = (x.op(op, **axes) if x.shape else x for op in ("reduce_min", "reduce_max"))
+    low, high = least.op("at_most", 0.0), most.op("at_least", 0.0)
+    step = (high - low).op("quotient", 255.0)
+    scale = step.where(step > 0.0, 1.0)
+    zero = (0.0 - low).op("quotient", scale).op("round").clamped(0.0, 255.0).cast("uint8")
+    return [x.op("quantize", scale, zero).name, scale.name, zero.name]
+
+
 def _plain(scale: Value, shape: Shape, a: dict[str, Any]) -> bool:
     """Whether a scale is one number, or a vector along a dimension."""
     return _spread(scale.shape, shape, a)[2] == 1
@@ -275,6 +292,7 @@ def _quantized_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
 CONVERTERS: dict[str, Converter] = {
     "ConvInteger": _conv_integer,
     "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _matmul_integer,
     "QLinearConv": _quantized_conv,
     "QLinearMatMul": _quantized_matmul,

@@ -77,15 +77,30 @@ def _flatten(c: OnnxContext, node: onnx.NodeProto) -> str:
 def _reshape(c: OnnxContext, node: onnx.NodeProto) -> str:
     old, new = c.shape(node.input[0]), c.extents(node.input[1], "the shape")
     if not attributes(node).get("allowzero", 0):
+        if 0 in new[len(old) :]:
+            raise Unsupported(f"the shape {new} takes dimensions that {list(old)} does not have")
         new = [old[d] if n == 0 else n for d, n in enumerate(new)]
     if new.count(-1) > 1 or any(n < -1 for n in new):
         raise Unsupported(f"the shape {new} makes no sense")
     if -1 in new:
-        rest = exact_quotient(math.prod(old), math.prod(n for n in new if n != -1))
+        rest = _rest(old, [n for n in new if n != -1])
         if rest is None:
             raise Unsupported(f"cannot reshape {list(old)} to {new}{_some(old, new)}")
         new[new.index(-1)] = rest
     return _to_shape(c, node, new)
+
+
+def _rest(old: Sequence[Extent], new: Sequence[Extent]) -> Extent | None:
+    """What the extents of ``new`` leave of ``old``; None where they do not divide it.
+
+    An extent of 0 that both have counts on neither side: the rest is what it would be for any
+    other number there.
+    """
+    left, by = list(old), list(new)
+    while 0 in left and 0 in by:
+        left.remove(0)
+        by.remove(0)
+    return None if 0 in by else exact_quotient(math.prod(left), math.prod(by))
 
 
 def _some(*shapes: Sequence[Extent]) -> str:
