@@ -64,8 +64,10 @@ def test_of_rows_about_as_fast_the_shortest_is_taken(lengths, row, monkeypatch):
     bowl = Bowl(lengths)
     found = best_drafted("key", "target", [bowl], bowl)
     assert found is not None
-    assert found.row == (row,)
-    assert found.predicted_s == 100.0 + abs(row - 40) <= 101.0
+    assert found.choice.row == (row,)
+    assert found.choice.predicted_s == 100.0 + abs(row - 40) <= 101.0
+    few = [int(n) for _, (n,) in found.few]
+    assert few[:5] == [40, 39, 41, 38, 42] and sorted(set(few)) == sorted(few)
 
 
 def test_sketches_that_cannot_have_the_best_row_are_not_drawn_from():
@@ -73,7 +75,7 @@ def test_sketches_that_cannot_have_the_best_row_are_not_drawn_from():
     bad.sample = None
     good.least = lambda sketch: 150.0 if sketch is bad else 90.0
     found = best_drafted("key", "target", [bad, good], good)
-    assert found is not None and found.row == (40,)
+    assert found is not None and found.choice.row == (40,)
 
 
 @pytest.mark.parametrize("cpu", ["nehalem", "core-avx2", "x86-64-v4", "sapphirerapids"])

@@ -19,7 +19,7 @@ from tilework.compiler.transfer import LITTLE_TRUST, TRUST_HERE
 from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.measure.candidates import Candidate
 from tilework.model.draft import draft_of
-from tilework.model.drafted import draft_schedule
+from tilework.model.drafted import draft_schedule, drafted_few
 from tilework.record import MemoryHistory, Purpose, Record, Status
 from tilework.search import PolicyParams, Scope, SketchPolicy
 from tilework.space import SearchSpace
@@ -192,6 +192,20 @@ def test_the_champion_decides_at_the_low_end_of_what_it_holds_possible(monkeypat
     judge = _Judge(guest.row, doubt)
     monkeypatch.setattr("tilework.compiler.transfer.champion", lambda *_: judge)
     assert choose_schedule(task, known).source == source
+
+
+def test_the_champion_chooses_among_what_the_draft_likes(monkeypatch):
+    task = conv()
+    found = drafted_few(task)
+    sketch_id, row = found.few[5]
+    row = SearchSpace.of(task).sketch(sketch_id).canonical(row[None])[0]
+    judge = _Judge(tuple(row), 0.5)
+    assert choose_schedule(task, history()) == found.choice
+    monkeypatch.setattr("tilework.compiler.transfer.champion", lambda *_: judge)
+    chosen = choose_schedule(task, history())
+    assert (chosen.sketch_id, chosen.row, chosen.source) == (sketch_id, tuple(row), "untuned")
+    judge.likes = None  # nothing: then the draft's word counts
+    assert choose_schedule(task, history()) == found.choice
 
 
 def test_a_first_batch_measures_guests():

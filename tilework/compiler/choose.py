@@ -69,7 +69,7 @@ def choose_schedule(
         if record is not None:
             return _as_recorded(record, device)
         own = drafts()
-        return transferred(task, history, own, device=device, direct=direct) or own
+        return transferred(task, history, own, device=device, direct=direct)
 
     state = kept.state(history)
     whole = [direct, state, repr(device)]

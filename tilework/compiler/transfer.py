@@ -19,7 +19,7 @@ from tilework.cache import BoundedCache
 from tilework.errors import TileworkError
 from tilework.model.base import Batch, CostModel, Floats, Rows
 from tilework.model.draft import draft_of
-from tilework.model.drafted import Choice
+from tilework.model.drafted import Choice, Drafted, drafted_few
 from tilework.record import History, ModelLog
 from tilework.space import SearchSpace
 from tilework.space.sketch import Sketch
@@ -54,17 +54,23 @@ def transferred(
     device: DeviceIdentity | None = None,
     direct: bool = False,
 ) -> Choice | None:
-    """The schedule from elsewhere that a task without records is compiled with, if any.
+    """The schedule that a task without records is compiled with: the draft's, or a better one.
+
+    Where there is a champion, it chooses among the rows that the draft likes best. What it takes,
+    or the draft's choice, is what schedules from elsewhere have to win against.
 
     Args:
         task: what is compiled.
         history: where guests and the champion come from.
-        draft: the draft's choice, which a guest has to win against; None if it has none.
+        draft: the draft's choice; None if it has none.
         device: that the code is for, if it is here.
         direct: leave out rewritten DAGs (Winograd).
     """
     model = champion(history, task.target)
-    score = None if model is None or draft is None else _Scores(model, task, draft)
+    own, score = draft, None
+    if model is not None and draft is not None:
+        own = _Scores(model, task, draft).liked(drafted_few(task, direct=direct))
+        score = _Scores(model, task, own)
     near = guests(
         task,
         history,
@@ -78,7 +84,7 @@ def transferred(
         winner = next(near, None)
     else:
         winner = _by_draft(task, near, draft) if score is None else score.best(list(near))
-    return None if winner is None else _as_choice(winner)
+    return own if winner is None else _as_choice(winner)
 
 
 def champion(history: History, target: Target) -> CostModel | None:
@@ -124,6 +130,23 @@ class _Scores:
         task = self._task
         room, reference = draft_of(task.target), self._draft.predicted_s
         return Batch(task.workload_key, task.flops, sketch, rows, room, reference)
+
+    def liked(self, found: Drafted | None) -> Choice:
+        """The best of the few rows that the draft likes, its choice among them."""
+        best, choice = self._one(self._draft.sketch_id, self._draft.row)[0], self._draft
+        by_sketch: dict[int, list[Rows]] = {}
+        for sketch_id, row in found.few if found else ():
+            by_sketch.setdefault(sketch_id, []).append(row)
+        for sketch_id, some in by_sketch.items():
+            sketch = SearchSpace.of(self._task).sketch(sketch_id)
+            batch = self._batch(sketch, sketch.canonical(np.stack(some)))
+            scores = self._model.predict(batch)
+            top = int(np.argmax(scores))
+            if scores[top] > best:
+                row, seconds = batch.rows[top], float(batch.draft_s[top])
+                best = float(scores[top])
+                choice = Choice(sketch_id, tuple(int(d) for d in row), "untuned", None, seconds)
+        return choice
 
     def seconds(self, sketch: Sketch, rows: Rows) -> Floats:
         """Numbers in proportion to the seconds that the model expects."""

@@ -6,7 +6,7 @@ Untuned networks are compiled with it, and a search begins from it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +24,8 @@ from tilework.task import SearchTask
 _SAMPLES = 1024
 _STARTS = 3
 _CLIMBS = 4
+_FEW = 16
+"""Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
 _ROUNDED = 1 + 1e-9
 """What rounding may make of a bound, relative to it."""
 ALIKE = 1.0
@@ -81,14 +83,32 @@ def draft_schedule(task: SearchTask, *, direct: bool = False) -> Choice:
     return choice
 
 
-_CHOICES: BoundedCache[tuple[str, str, bool], Choice | None] = BoundedCache(1024)
+class Drafted(NamedTuple):
+    """What the draft finds for a workload.
+
+    Attributes:
+        choice: the schedule that it likes best.
+        few: rows that it likes, with their sketch's id, the best first.
+    """
+
+    choice: Choice
+    few: Sequence[tuple[int, Rows]]
+
+
+_FOUND: BoundedCache[tuple[str, str, bool], Drafted | None] = BoundedCache(1024)
 """A run asks twice: when its search begins, and when it compiles what untuned users get."""
 
 
 def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
     """As `draft_schedule`, but None where no sketch has a valid row; found once in a process."""
+    found = drafted_few(task, direct=direct)
+    return None if found is None else found.choice
 
-    def find() -> Choice | None:
+
+def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
+    """As `drafted`, with the rows that it likes almost as much."""
+
+    def find() -> Drafted | None:
         draft = draft_of(task.target)
         if task.compute_dag.symbols:
             family = family_of(task)
@@ -96,17 +116,17 @@ def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
-    return _CHOICES.get_or_make((task.workload_key, str(task.target), direct), find)
+    return _FOUND.get_or_make((task.workload_key, str(task.target), direct), find)
 
 
 def forget_choices() -> None:
     """Find every choice anew: to be called where the numbers of a machine have changed."""
-    _CHOICES.clear()
+    _FOUND.clear()
 
 
 def best_drafted(
     workload_key: str, target: str, sketches: Sequence[Drawn], draft: Seconds
-) -> Choice | None:
+) -> Drafted | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
     Sketches that cannot have one of the few best rows (`Draft.least`) are not drawn from. The few
@@ -149,7 +169,8 @@ def best_drafted(
     sketch = sketches[position]
     seconds, row = _shortest(sketch, ends[chosen], draft, seen[position])
     row = sketch.canonical(row.reshape(1, -1))[0]
-    return Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
+    choice = Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
+    return Drafted(choice, _few({sketches[at].id: looks for at, looks in seen.items()}))
 
 
 class _Seen(NamedTuple):
@@ -157,6 +178,17 @@ class _Seen(NamedTuple):
 
     rows: Rows
     seconds: NDArray[np.float64]
+
+
+def _few(seen: Mapping[int, Sequence[_Seen]]) -> list[tuple[int, Rows]]:
+    """The fastest rows of all sketches, each once."""
+    best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
+    for sketch_id, looks in seen.items():
+        for rows, seconds in looks:
+            for i in np.argsort(seconds, kind="stable")[:_FEW]:
+                best[sketch_id, rows[i].tobytes()] = float(seconds[i]), rows[i]
+    ordered = sorted(best.items(), key=lambda one: (one[1][0], one[0]))
+    return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
 
 
 def _climbed(

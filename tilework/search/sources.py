@@ -144,7 +144,8 @@ class Drafts:
         scope = self._scope
         if scope.own_space is None and isinstance(scope.task, SearchTask):
             return drafted(scope.task)
-        return best_drafted(scope.key, scope.target, scope.space.sketches, scope.space.draft)
+        found = best_drafted(scope.key, scope.target, scope.space.sketches, scope.space.draft)
+        return None if found is None else found.choice
 
     @property
     def untuned_s(self) -> float:
