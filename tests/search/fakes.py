@@ -150,6 +150,9 @@ class FakeDraft:
     def seconds(self, sketch, rows):
         return sketch.bowl(rows, sketch.wrong)
 
+    def least(self, sketch):
+        return 0.0
+
     def lengths(self, sketch, rows):
         return np.zeros(len(rows))
 

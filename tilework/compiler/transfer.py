@@ -131,11 +131,11 @@ class _Scores:
         room, reference = draft_of(task.target), self._draft.predicted_s
         return Batch(task.workload_key, task.flops, sketch, rows, room, reference)
 
-    def liked(self, found: Drafted | None) -> Choice:
+    def liked(self, drafts: Drafted | None) -> Choice:
         """The best of the few rows that the draft likes, its choice among them."""
         best, choice = self._one(self._draft.sketch_id, self._draft.row)[0], self._draft
         by_sketch: dict[int, list[Rows]] = {}
-        for sketch_id, row in found.few if found else ():
+        for sketch_id, row in drafts.few if drafts else ():
             by_sketch.setdefault(sketch_id, []).append(row)
         for sketch_id, some in by_sketch.items():
             sketch = SearchSpace.of(self._task).sketch(sketch_id)

@@ -101,8 +101,8 @@ _FOUND: BoundedCache[tuple[str, str, bool], Drafted | None] = BoundedCache(1024)
 
 def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
     """As `draft_schedule`, but None where no sketch has a valid row; found once in a process."""
-    found = drafted_few(task, direct=direct)
-    return None if found is None else found.choice
+    drafts = drafted_few(task, direct=direct)
+    return None if drafts is None else drafts.choice
 
 
 def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:

@@ -144,8 +144,8 @@ class Drafts:
         scope = self._scope
         if scope.own_space is None and isinstance(scope.task, SearchTask):
             return drafted(scope.task)
-        found = best_drafted(scope.key, scope.target, scope.space.sketches, scope.space.draft)
-        return None if found is None else found.choice
+        drafts = best_drafted(scope.key, scope.target, scope.space.sketches, scope.space.draft)
+        return None if drafts is None else drafts.choice
 
     @property
     def untuned_s(self) -> float:

@@ -13,6 +13,7 @@ from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.tiling import TILING
 from tilework.space.bounds import borders
 from tilework.space.dots import dot_products
+from tilework.space.instructions import Instruction
 from tilework.space.levels import Tiling
 from tilework.space.matrix_unit import matrix_unit
 from tilework.space.nests import Capability
@@ -39,12 +40,11 @@ class CpuSpace(Space):
 
     def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
         """Those of loops, and what the target's instructions can do."""
-        return _capabilities(target.features, target.num_vector_registers)
+        return _capabilities(instructions_of(target.features), target.num_vector_registers)
 
 
 @lru_cache(maxsize=64)
-def _capabilities(features: frozenset[str], registers: int) -> tuple[Capability, ...]:
-    instructions = instructions_of(features)
+def _capabilities(instructions: tuple[Instruction, ...], registers: int) -> tuple[Capability, ...]:
     dots = dot_products(i for i in instructions if i.rows == 1)
     units = (i for i in instructions if i.rows > 1)
     unit = matrix_unit(units, _OF_VECTORS * registers // 4)

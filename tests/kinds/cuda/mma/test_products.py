@@ -92,7 +92,7 @@ def scaled():
 )
 def test_what_tensor_cores_cannot_compute_is_refused_in_one_line(dag, why):
     op = next(o for o in dag.compute_ops if o.reduce_axes)
-    movers = {o for o in dag.compute_ops if not o.reduce_axes and o is not op}
+    movers = frozenset(o for o in dag.compute_ops if not o.reduce_axes and o is not op)
     block = Block(op, inline_body(op, movers), MMA)
     with pytest.raises(ScheduleError, match="cannot run on tensor cores: " + why) as told:
         product_of(block)
