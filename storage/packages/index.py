@@ -73,9 +73,12 @@ class Indexed:
 
     @cached_property
     def models(self) -> Mapping[str, str]:
-        """See `Content`."""
-        models: dict[str, str] = _unpacked(self.packed_models)[0]
-        return models
+        """See `Content`; none where they cannot be read."""
+        try:
+            models, _ = _unpacked(self.packed_models)
+        except (ValueError, zlib.error, RecursionError):
+            return {}
+        return models if isinstance(models, dict) else {}
 
     def places(self) -> list[Place]:
         """See `Content`."""

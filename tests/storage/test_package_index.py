@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -61,6 +62,8 @@ def test_an_index_says_what_the_package_says(put):
     assert [index.record(row) for row in range(3)] == package.records
     assert (index.workloads, index.models) == (package.workloads, package.models)
     assert index.digest == package.digest
+    for damaged in (b"", index.packed_models[:-4], zlib.compress(b"[]")):
+        assert replace(index, packed_models=damaged).models == {}
 
 
 def test_what_is_known_says_whether_it_is_what_it_was(put, tmp_path, make_record, monkeypatch):

@@ -1,8 +1,8 @@
 """Numbers of the draft model that no data sheet has.
 
 Fitted on an H200 to 2,494 programs of ResNet-18 (f32, bf16), MobileNet and four matrix products:
-random ones and those that the model liked best (`benchmarks/gpu/rank_correlation.py`). What hardly
-mattered there is as documents have it.
+random ones (as `benchmarks/gpu/rank_correlation.py` measures them) and those that the model liked
+best. What hardly mattered there is as documents have it.
 """
 
 from __future__ import annotations
