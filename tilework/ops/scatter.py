@@ -81,10 +81,15 @@ def scatter_rows(
             inside.append(matches(given, safe, extent))
         return te.select(te.all(*inside), row, te.const(-1, "int32"))
 
-    rows = te.compute((indices.shape[0],), flat, name="scatter_row", axis_names=["ax0"])
+    count = indices.shape[0]
+    rows = te.compute((count,), flat, name="scatter_row", axis_names=["ax0"])
+    if reduction == "none":
+        k = te.reduce_axis(count, "k")
+        last = _last((x.shape[0],), k, lambda i: te.select(te.equal(rows[k], i), k, _NOBODY))
+        return replace_rows(x, last, updates)
     return _scattered(
         x,
-        indices.shape[0],
+        count,
         lambda k, ax: te.equal(rows[k], ax[0]),
         lambda k, ax: updates[(k, ax[1])],
         lambda ax: None,
@@ -106,6 +111,18 @@ def replace_rows(x: te.Tensor, rows: te.Tensor, updates: te.Tensor) -> te.Tensor
 
 
 _At = tuple[te.Expr, ...]
+_NOBODY = te.const(reduce_identity("max", "int32"), "int32")
+"""In place of the last writer where there is none; negative."""
+
+
+def _last(shape: Sequence[Extent], k: te.Axis, writer: Callable[..., te.Expr]) -> te.Tensor:
+    """The greatest number of a writer of each element."""
+    return te.compute(
+        shape,
+        lambda *ax: te.max(writer(*ax), axis=k),
+        name="scatter_winner",
+        axis_names=axis_names(len(shape)),
+    )
 
 
 def _scattered(
@@ -126,11 +143,11 @@ def _scattered(
 
     if reduction == "none":
 
-        def last(*ax: te.Expr) -> te.Expr:
-            nobody = te.const(-1, "int32")
-            return te.max(chosen(te.select(writes(k, ax), k, nobody), ax, nobody), axis=k)
-
-        winner = te.compute(x.shape, last, name="scatter_winner", axis_names=names)
+        winner = _last(
+            x.shape,
+            k,
+            lambda *ax: chosen(te.select(writes(k, ax), k, _NOBODY), ax, _NOBODY),
+        )
 
         def body(*ax: te.Expr) -> te.Expr:
             at = index(winner[ax], count, negative=False)

@@ -18,6 +18,7 @@ from tilework.space.capabilities import (
     MatrixUnit,
     Ragged,
     Scaled,
+    Scatter,
     Transform,
 )
 from tilework.space.levels import Levels, Role
@@ -80,6 +81,7 @@ class Block:
         scaled: the sum inside the sum; None if there is none (`tilework.space.scaled`).
         transform: what the block is where it multiplies constant matrices into its data.
         ragged: of a reduction whose number of terms is data; false for any other.
+        scatter: what each term means, where terms go where they belong; None elsewhere.
         bounds: comparisons that guard loads and that position decides.
     """
 
@@ -97,6 +99,7 @@ class Block:
     scaled: Scaled | None = None
     transform: Transform | None = None
     ragged: Ragged = NOT_RAGGED
+    scatter: Scatter | None = None
     bounds: tuple[Bound, ...] = ()
 
     @property
@@ -126,7 +129,8 @@ class Block:
     @cached_property
     def parallel_axes(self) -> tuple[Axis, ...]:
         """Spatial axes whose outermost loops may be fused and run in parallel, in order."""
-        return tuple(a for a in self.ordered if a not in self.const_axes)
+        meant = None if self.scatter is None else self.scatter.axis
+        return tuple(a for a in self.ordered if a not in self.const_axes and a is not meant)
 
     @cached_property
     def parallel_loops(self) -> tuple[tuple[Axis, int], ...]:

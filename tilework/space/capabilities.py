@@ -146,6 +146,24 @@ NOT_RAGGED = Ragged()
 
 
 @dataclass(frozen=True, eq=False)
+class Scatter:
+    """A reduction whose terms mean one point of an axis each (`tilework.space.scattering`).
+
+    Attributes:
+        axis: the spatial axis.
+        place: the point of it that a term means; a term that means none lies outside.
+        value: the term.
+        single: spatial axes that tiles have one point of: those that decide the place, and
+            ``axis``.
+    """
+
+    axis: Axis
+    place: Expr
+    value: Expr
+    single: frozenset[Axis]
+
+
+@dataclass(frozen=True, eq=False)
 class Bound:
     """One comparison that guards a load, as ``slope * axis + step * tap + const >= 0``.
 

@@ -205,7 +205,13 @@ def _tree(nest: BlockNest) -> Iterator[str]:
             yield from register_tile(f"{block.op.name} = {start}")
             outside = indent
         kinds = ["unroll" if a in block.const_axes else "for" for a in axes]
+        if block.scatter is not None and level.kind == "S":
+            meant = axes.index(block.scatter.axis)
+            del axes[meant], kinds[meant]
         yield from loops(axes, number, kinds)
+        if block.scatter is not None and level.kind == "R":
+            assert isinstance(block.body, Reduce)
+            yield from register_tile(f"{block.op.name} {UPDATE[block.body.kind]} ... where meant")
         for attached in block.attached:
             if attached.depth == depth:
                 yield from _attached_tree(nest, attached, indent)

@@ -129,12 +129,15 @@ class Tiling:
         reduction: of any other reduction.
         elementwise: of a stage that reduces nothing.
         ragged: of a reduction whose number of terms is data.
+        scatter: of a reduction whose terms mean one point of an axis each; None where a kind of
+            machine has no code for it.
     """
 
     reuse: Levels
     reduction: Levels
     elementwise: Levels
     ragged: Levels
+    scatter: Levels | None = None
 
     def plain(self, *, reduces: bool) -> Levels:
         """Levels of a simple nest."""

@@ -102,6 +102,8 @@ def _details(block: Block) -> Iterator[Name]:
     yield "expanded", len(block.const_axes)
     yield "dots", 1 if block.dots is None else block.dots.count
     yield "ragged", bool(block.ragged)
+    if block.scatter is not None:
+        yield "scatter", True
     for attached in block.attached:
         yield "attached", attached.depth, attached.block is not None, attached.reader is not None
 

@@ -82,8 +82,11 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
     out: list[Open] = []
     levels = block.spatial_levels - 1
     tiled = bool(block.reduce)
+    single = block.scatter.single if block.scatter is not None else ()
     for i, axis in enumerate(block.spatial):
-        if axis in block.ragged.steps:
+        if axis in single:
+            inner: tuple[int, ...] = (1,)
+        elif axis in block.ragged.steps:
             inner = _ragged_tiles(block, axis)
         elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
@@ -116,7 +119,7 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
             name = f"{attached.op.name} at {block.op.name} {what}"
             out.append(Open(name, column(choices), "tile", attached=attached))
     out.append(Open("parallel", column(_fused(block, target)), "parallel"))
-    looped = block.reduce and not block.const_axes
+    looped = block.reduce and not block.const_axes and block.scatter is None
     out.append(Open("unroll", column(UNROLL_LIMITS if looped else (0,)), "unroll"))
     return out
 

@@ -17,6 +17,7 @@ from tilework.space.rules import (
     skip,
     tile_with_fusion,
 )
+from tilework.space.scattering import scatter_terms
 from tilework.space.state import Rules
 from tilework.space.winograd.rule import winograd
 
@@ -33,6 +34,7 @@ CPU_RULES: Rules = (
     ragged_reduction,
     other_cuts,
     sum_along_rows,
+    scatter_terms,
     add_rfactor,
     tile_with_fusion,
     add_cache_write,

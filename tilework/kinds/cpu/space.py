@@ -20,6 +20,7 @@ from tilework.space.nests import Capability
 from tilework.space.protocol import Space
 from tilework.space.ragged import ragged_block
 from tilework.space.scaled import scaled_sums
+from tilework.space.scattering import scattering_block
 from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
 
@@ -48,7 +49,7 @@ def _capabilities(instructions: tuple[Instruction, ...], registers: int) -> tupl
     dots = dot_products(i for i in instructions if i.rows == 1)
     units = (i for i in instructions if i.rows > 1)
     unit = matrix_unit(units, _OF_VECTORS * registers // 4)
-    return (ragged_block, constant_transform, scaled_sums, dots, borders, unit)
+    return (ragged_block, scattering_block, constant_transform, scaled_sums, dots, borders, unit)
 
 
 SPACE = CpuSpace()

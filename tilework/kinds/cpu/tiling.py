@@ -15,6 +15,7 @@ TILING = Tiling(
     reduction=Levels((_PARALLEL, _INNER, _TILE)),
     elementwise=Levels((_PARALLEL, _TILE)),
     ragged=Levels((_PARALLEL, _SPATIAL, _INNER, _TILE)),
+    scatter=Levels((_PARALLEL, _REDUCE, _TILE)),
 )
 """``SSRSRS`` with data reuse, ``SRS`` for other reductions, ``SS`` elementwise, ``SSRS`` where
-data say how many terms there are."""
+data say how many terms there are, ``SRS`` around single terms that go where data say."""

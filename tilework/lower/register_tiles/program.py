@@ -14,6 +14,7 @@ from tilework.lower.ir import Program, Region, Stmt
 from tilework.lower.protocol import Lowered, Lowering
 from tilework.lower.register_tiles.elementwise import lower_elementwise
 from tilework.lower.register_tiles.reduction import lower_reduction
+from tilework.lower.register_tiles.scatter import lower_scatter
 from tilework.lower.register_tiles.transform import lower_transform, scattered_ops
 from tilework.lower.tactics import NEUTRAL, Tactics
 from tilework.overriding import override
@@ -25,10 +26,11 @@ from tilework.space.sketch import Sketch
 from tilework.te.expr import Axis, Expr
 from tilework.te.tensor import Operation
 
-Form = Literal["transform", "reduction", "elementwise"]
+Form = Literal["transform", "scatter", "reduction", "elementwise"]
 
 _LOWERINGS: dict[Form, Callable[[LoweringContext, BlockNest], tuple[tuple[Axis, ...], Stmt]]] = {
     "transform": lower_transform,
+    "scatter": lower_scatter,
     "reduction": lower_reduction,
     "elementwise": lower_elementwise,
 }
@@ -101,12 +103,14 @@ def lowerable(levels: Levels, form: Form) -> bool:
 
     Its outermost level may be parallel, its innermost reduce level is the *inner* one, directly
     around the register tile. A reduction may have one more reduce level; other stages have one
-    spatial level around their tile.
+    spatial level around their tile, and where terms are scattered the loop over them.
     """
     roles = [level.role for level in levels.items]
     *outer, tile = roles
     around = outer[1:] if outer[:1] == [Role.parallel] else outer
-    if form != "elementwise":
+    if form == "scatter":
+        around = around[:-1] if around == [Role.serial] else [Role.inner]
+    elif form != "elementwise":
         if around[-1:] != [Role.inner]:
             return False
         around = around[:-1]
@@ -128,4 +132,6 @@ def _form(block: Block) -> Form:
     """What kind of code computes a block."""
     if block.transform is not None:
         return "transform"
+    if block.scatter is not None:
+        return "scatter"
     return "reduction" if block.reduce else "elementwise"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tilework.kinds.cpu.features.borders import code_versions
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.local import attached_cycles
+from tilework.kinds.cpu.features.scattering import term_cycles
 from tilework.kinds.cpu.features.tile import (
     StepCycles,
     TileShape,
@@ -69,8 +70,11 @@ class BlockCost:
         """Instruction throughput, latency and loop overhead of the register tiles."""
         shape, machine, transform = self._shape, self.machine, self.nest.block.transform
         if transform is not None:
-            each = transform_cycles(self._facts, transform, machine)
-            return shape.tiles * (shape.vectors * each)
+            vector = transform_cycles(self._facts, transform, machine)
+            return shape.tiles * (shape.vectors * vector)
+        if self.nest.block.scatter is not None:
+            each = term_cycles(self.nest.block, shape, self._facts, machine)
+            return np.asarray(each * self._sum.points)
         facts, step, loop = self._facts, self._step, self._loop
         cycles = shape.sum_over_versions(
             lambda pixels, vectors: (

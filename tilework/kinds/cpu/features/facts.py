@@ -126,8 +126,9 @@ def block_facts(block: Block) -> BlockFacts:
     if block.epilogue_body is not None:
         finish += _ops(block.epilogue_body)
         math_ops += _math(block.epilogue_body)
+    source = block.source if block.scatter is None else block.scatter.value
     update = (
-        max(_ops(without(block.source, {b.node for b in block.bounds})), 1.0)
+        max(_ops(without(source, {b.node for b in block.bounds})), 1.0)
         if not block.const_axes
         else _density(block.source)
     )

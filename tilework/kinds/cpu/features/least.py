@@ -45,14 +45,15 @@ def _instructions(facts: BlockFacts, machine: Machine) -> float:
         )
         each = transform_cycles(facts, block.transform, machine)
         return finish + vectors / math.prod(tile) * each
-    if block.matrix is not None or block.ragged:
+    if block.matrix is not None or block.ragged or block.scatter is not None:
         return finish
     return finish + _multiply_adds(facts, machine)
 
 
 def _moved(facts: BlockFacts, machine: Machine) -> list[float]:
     """Bytes that come into L1, L2 and L3: what is not there before."""
-    if facts.block.attached_reductions or facts.block.ragged:
+    block = facts.block
+    if block.attached_reductions or block.ragged or block.scatter is not None:
         return [0.0, 0.0, 0.0]
     sizes = [_bytes(access) for access in facts.accesses]
     near = warm(facts, machine)

@@ -18,6 +18,7 @@ from tilework.kinds.cpu.features.access import plain_access
 from tilework.kinds.cpu.features.facts import BlockFacts
 from tilework.kinds.cpu.features.footprints import Places, Walk, touched_bytes
 from tilework.kinds.cpu.features.local import region_visits
+from tilework.kinds.cpu.features.scattering import bytes_into
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
@@ -45,6 +46,8 @@ def traffic_of(
     """
     count, walk = nest.count, facts.walk
     sizes = (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes)
+    if nest.block.scatter is not None:
+        return _of_terms(nest, facts, machine)
     widths = walk.widths(walk.spans(tiles, count))
     touched = walk.touched(widths, count)
     passes = walk.passes(tiles, count)
@@ -73,6 +76,18 @@ def traffic_of(
         local = _local_traffic(nest, sizes)
         into = [np.concatenate(both) for both in zip(into, local, strict=True)]
     return Traffic(into, touched[:, outer])
+
+
+def _of_terms(nest: BlockNest, facts: BlockFacts, machine: Machine) -> Traffic:
+    """The traffic of terms that go where they belong."""
+    into = []
+    sizes = (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes)
+    for size, near in zip(sizes, warm(facts, machine), strict=True):
+        each = bytes_into(nest.block, facts, size)
+        for i in near:
+            each[i] = 0.0
+        into.append(np.repeat(np.array(each)[:, None], nest.count, axis=1))
+    return Traffic(into, into[0])
 
 
 def _crowded_out(
