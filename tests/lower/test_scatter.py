@@ -1,4 +1,4 @@
-"""Reductions whose terms go where they belong: places beyond either end, and the same place often."""
+"""Terms that go where they belong: places beyond either end, and the same place often."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.lower.check import NATIVE, any_rows, check_row, random_inputs, task_of
 from tilework import te
+from tilework.ops.ordering import top_k
 from tilework.ops.scatter import scatter_elements, scatter_rows
 from tilework.space import SearchSpace
 
@@ -72,6 +73,16 @@ def test_elements_go_where_they_belong(shape, axis, terms, reduction, target, se
     inputs[1] = rng.integers(-n - 1, n + 2, of)
     inputs[1][rng.random(of) < 0.05] = 2**40
     _check(dag, inputs, target, rng)
+
+
+@pytest.mark.parametrize("target", _TARGETS)
+def test_the_best_of_many(target):  # sums of it are ragged, too
+    x = te.placeholder((2, 600), "x")
+    dag = te.ComputeDAG([x, top_k(x, 20, 1)])
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal((2, 600)).astype(np.float32).round(1)
+    numbers[0, rng.random(600) < 0.2] = np.nan
+    _check(dag, [numbers], target, rng, rows=1)
 
 
 @pytest.mark.parametrize("of", [(7, 9), (5, 9)])

@@ -138,6 +138,43 @@ def test_top_k(largest: bool) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+def _ordered(x: np.ndarray, axis: int, largest: bool) -> np.ndarray:
+    """Indices in the order of `ops.top_k`."""
+    numbers = x.astype(np.float64)
+    key = np.where(np.isnan(numbers), np.inf, -numbers if largest else numbers)
+    return np.lexsort((np.isnan(numbers), key), axis=axis)
+
+
+@pytest.mark.parametrize("data", ["any", "equal", "few values", "sorted", "NaN", "NaN but few"])
+@pytest.mark.parametrize("largest", [False, True])
+def test_top_k_of_many(data: str, largest: bool) -> None:
+    x = floats(2, 700, 3)
+    if data == "equal":
+        x[...] = 1.5
+    if data == "few values":
+        x = x.round()
+    if data == "sorted":
+        x.sort(1)
+    if data == "NaN":
+        x[RNG.random(x.shape) < 0.3] = np.nan
+    if data == "NaN but few":
+        x[:, 4:] = np.nan
+        x[0, 1] = np.inf
+        x[0, 2] = -np.inf
+    for k in (1, 7, 40):
+        got = run(lambda t, k=k: ops.top_k(t, k, 1, largest=largest), x)
+        np.testing.assert_array_equal(got, _ordered(x, 1, largest)[:, :k])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int8"])
+def test_top_k_of_many_integers(dtype: str) -> None:
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = RNG.choice(np.array([low, low + 1, 0, high], dtype), (400,))
+    for largest in (False, True):
+        got = run(lambda t, largest=largest: ops.top_k(t, 9, 0, largest=largest), x)
+        np.testing.assert_array_equal(got, _ordered(x, 0, largest)[:9])
+
+
 @pytest.mark.parametrize("unrolled", [False, True])
 def test_resample(unrolled: bool) -> None:
     x, at, w = floats(2, 5, 3), RNG.integers(0, 5, (7, 3)).astype(np.int32), floats(7, 3)

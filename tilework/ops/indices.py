@@ -17,10 +17,14 @@ def index(e: te.Expr, extent: Extent, *, negative: bool = True) -> te.Expr:
         extent: of the dimension that is read.
         negative: whether negative numbers count from the end.
     """
-    e = _widened(e)
-    if negative and not e.dtype.startswith("u"):
-        e = te.select(e < 0, e + extent, e)
+    e = from_start(e, extent) if negative else _widened(e)
     return te.cast("int32", te.maximum(te.minimum(e, extent - 1), 0))
+
+
+def from_start(e: te.Expr, extent: Extent) -> te.Expr:
+    """``e`` with negative numbers counted from the end, in a type that holds all positions."""
+    e = _widened(e)
+    return e if e.dtype.startswith("u") else te.select(e < 0, e + extent, e)
 
 
 def matches(e: te.Expr, position: te.Expr, extent: Extent) -> te.Expr:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 
 from tilework import te
 from tilework.dtypes import is_float
+from tilework.index.extents import Extent
 from tilework.index.symbols import range_of
 from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
+from tilework.te.expr import reduce_identity
 
-# above this many elements a prefix is a sum of sums of blocks, so that its work is n * sqrt(n)
-_WHOLE = 64
+# above this many elements a prefix is a sum of sums of blocks: of n elements in blocks of b, its
+# work is n * b within them and (n / b)^2 among them, least at the cube root of 2 n
+_WHOLE, _BLOCKS_OF = 64, 16
 _KINDS = ("sum", "prod")
+_GROUPS, _FEWEST_GROUPS, _FEW_IN_GROUP = 2, 64, 4
+_VECTOR = 16
+_USUAL = 1.4
+"""Candidates for each of the k: of ``2 k`` groups ``-2 log(1 - 1 / 2)`` on average."""
+_NOWHERE = te.const(reduce_identity("max", "int32"), "int32")
+"""In place of an index where there is none; negative."""
 
 
 def cumulative(
@@ -32,7 +41,9 @@ def cumulative(
     extent = x.shape[axis]
     names = axis_names(x.ndim)
     most = range_of(extent)[1]
-    block = extent if most <= _WHOLE else math.isqrt(most - 1) + 1
+    block = extent
+    if most > _WHOLE:
+        block = _BLOCKS_OF * max(round((2 * most) ** (1 / 3) / _BLOCKS_OF), 1)
     blocks = -(-extent // block)
     neutral = te.const(1 if kind == "prod" else 0, computed(x[(0,) * x.ndim]).dtype)
     reduce = te.prod if kind == "prod" else te.sum
@@ -114,28 +125,137 @@ def top_k(x: te.Tensor, k: int, axis: int, *, largest: bool = True) -> te.Tensor
     Of equal elements the one with the lower index comes first; NaN comes after all numbers. The
     rank of an element is the number of elements that come before it; the index at place r is that
     of the element of rank r.
+
+    Where there are many elements and k is small, those alone are ranked that may be among the k:
+    of `_GROUPS * k` groups of elements, the best k of their best ones are as good as the one of
+    rank k - 1 at least. How many there are is data: about 1.4 k of numbers in any order, all where
+    all are equal.
     """
     extent = x.shape[axis]
-    names = axis_names(x.ndim)
-    j = te.reduce_axis(extent, "j")
+    groups = max(_GROUPS * k, _FEWEST_GROUPS)
+    if k == 0 or range_of(extent)[0] < _FEW_IN_GROUP * groups:
+        return _ranked(x, k, axis, largest)
+    return _selected(x, k, axis, groups, largest)
+
+
+def _ranked(x: te.Tensor, k: int, axis: int, largest: bool) -> te.Tensor:
+    """`top_k` by the ranks of all elements."""
+    rank = _ranks(x, axis, largest)
+
+    def placed(ax: _Point, i: te.Expr) -> te.Expr:
+        here = te.equal(ax[axis], rank[_moved(ax, axis, i)])
+        return te.select(here, i, _NOWHERE)
+
+    return _places(x, k, axis, x.shape[axis], placed)
+
+
+def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te.Tensor:
+    """`top_k` by the ranks of the elements that may be among the k."""
+    extent, names = x.shape[axis], axis_names(x.ndim)
+    value = computed(x[(0,) * x.ndim])
+    kind = "max" if largest else "min"
+    worst = te.const(reduce_identity(kind, value.dtype), value.dtype)
+    m = te.reduce_axis(extent // groups, "m")  # a rest of elements is in no group
+
+    def best(*ax: te.Expr) -> te.Expr:
+        return getattr(te, kind)(computed(x[_moved(ax, axis, m * groups + ax[axis])]), axis=m)
+
+    def resized(n: Extent) -> tuple[Extent, ...]:
+        return (*x.shape[:axis], n, *x.shape[axis + 1 :])
+
+    bests = te.compute(resized(groups), best, name="top_k_best", axis_names=names)
+    rank = _ranks(bests, axis, largest)
+    g = te.reduce_axis(groups, "g")
+
+    def bounded(*ax: te.Expr) -> te.Expr:
+        at = _moved(ax, axis, g)
+        return getattr(te, kind)(te.select(te.equal(rank[at], k - 1), bests[at], worst), axis=g)
+
+    bound = te.compute(resized(1), bounded, name="top_k_bound", axis_names=names)
+
+    def chosen(*ax: te.Expr) -> te.Expr:
+        least = bound[_moved(ax, axis, te.const(0, "int32"))]
+        unknown = te.equal(least, worst)  # that of a group of NaN, too
+        out = te.logical_not(_better(least, computed(x[ax]), largest))
+        return te.select(te.any(unknown, out), te.const(1, "int32"), te.const(0, "int32"))
+
+    choice = te.compute(x.shape, chosen, name="top_k_choice", axis_names=names)
+    count = cumulative(choice, axis)
+    e = te.reduce_axis(extent, "e")
+
+    def slotted(*ax: te.Expr) -> te.Expr:
+        at = _moved(ax, axis, e)
+        place = te.select(choice[at] > 0, count[at] - 1, _NOWHERE)
+        return te.max(te.select(te.equal(ax[axis], place), e, _NOWHERE), axis=e)
+
+    slot = te.compute(x.shape, slotted, name="top_k_slot", axis_names=names)
+
+    def candidate(*ax: te.Expr) -> te.Expr:
+        at = te.maximum(slot[ax], 0)
+        return computed(x[_moved(ax, axis, at)])
+
+    candidates = te.compute(x.shape, candidate, name="top_k_candidate", axis_names=names)
+    last = te.compute(
+        resized(1),
+        lambda *ax: count[_moved(ax, axis, extent - 1 + te.const(0, "int32"))],
+        name="top_k_count",
+        axis_names=names,
+    )
+    order = _ranks(candidates, axis, largest, last, _USUAL * k)
+
+    def placed(ax: _Point, i: te.Expr) -> te.Expr:
+        at = _moved(ax, axis, i)
+        place = te.select(slot[at] >= 0, order[at], _NOWHERE)
+        return te.select(te.equal(ax[axis], place), slot[at], _NOWHERE)
+
+    return _places(x, k, axis, extent, placed)
+
+
+_Point = tuple[te.Expr, ...]
+
+
+def _moved(ax: _Point, axis: int, to: te.Expr) -> _Point:
+    """A point that is elsewhere along an axis."""
+    return (*ax[:axis], to, *ax[axis + 1 :])
+
+
+def _ranks(
+    x: te.Tensor, axis: int, largest: bool, count: te.Tensor | None = None, few: float = 0
+) -> te.Tensor:
+    """How many elements along an axis come before each.
+
+    Of the first ``count`` if it is given, which are ``few`` as a rule; ranks of others mean
+    nothing.
+    """
+    j = te.reduce_axis(x.shape[axis], "j")
 
     def ranked(*ax: te.Expr) -> te.Expr:
-        mine, other = computed(x[ax]), computed(x[(*ax[:axis], j, *ax[axis + 1 :])])
+        mine, other = computed(x[ax]), computed(x[_moved(ax, axis, j)])
         # who comes first wins unless the other one is better, so that ranks are distinct
         early = te.all(j < ax[axis], te.logical_not(_better(mine, other, largest)))
         late = te.all(j > ax[axis], _better(other, mine, largest))
         one, zero = te.const(1, "int32"), te.const(0, "int32")
-        return te.sum(te.select(te.any(early, late), one, zero), axis=j)
+        counts = te.select(te.any(early, late), one, zero)
+        if count is None:
+            return te.sum(counts, axis=j)
+        some = count[_moved(ax, axis, zero)]
+        first = ax[axis] // _VECTOR * _VECTOR
+        return te.sum(counts, axis=j, limits={j: te.select(first < some, some, zero)})
 
-    rank = te.compute(x.shape, ranked, name="top_k_rank", axis_names=names)
-    i = te.reduce_axis(extent, "i")
+    attrs = {} if count is None else {"terms": {"j": few**2 / range_of(x.shape[axis])[1]}}
+    return te.compute(x.shape, ranked, "top_k_rank", attrs, axis_names(x.ndim))
 
-    def placed(*ax: te.Expr) -> te.Expr:
-        here = te.equal(rank[(*ax[:axis], i, *ax[axis + 1 :])], ax[axis])
-        return te.max(te.select(here, i, te.const(0, "int32")), axis=i)
 
+def _places(
+    x: te.Tensor, k: int, axis: int, extent: Extent, placed: Callable[[_Point, te.Expr], te.Expr]
+) -> te.Tensor:
+    """Indices by the places that ``placed`` says of each of some elements."""
+    names = axis_names(x.ndim)
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    place = te.compute(shape, placed, name="top_k_place", axis_names=names)
+    i = te.reduce_axis(extent, "i")
+    place = te.compute(
+        shape, lambda *ax: te.max(placed(ax, i), axis=i), name="top_k_place", axis_names=names
+    )
     return te.compute(
         shape, lambda *ax: te.cast("int64", place[ax]), name="T_top_k", axis_names=names
     )

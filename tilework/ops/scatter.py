@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tilework import te
 from tilework.index.extents import Extent
 from tilework.ops.elementwise import axis_names
-from tilework.ops.indices import index, matches
+from tilework.ops.indices import from_start, index, matches
 from tilework.te.expr import reduce_identity
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -43,7 +43,8 @@ def scatter_elements(
         return (*ax[:axis], k, *ax[axis + 1 :])
 
     def writes(k: te.Expr, ax: tuple[te.Expr, ...]) -> te.Expr:
-        return matches(indices[writer(k, ax)], ax[axis], x.shape[axis])
+        place = from_start(indices[writer(k, ax)], x.shape[axis])
+        return te.equal(te.cast(place.dtype, ax[axis]), place)
 
     def guard(ax: tuple[te.Expr, ...]) -> te.Expr | None:
         return te.all(*(ax[d] < indices.shape[d] for d in inside)) if inside else None
@@ -85,12 +86,12 @@ def scatter_rows(
     rows = te.compute((count,), flat, name="scatter_row", axis_names=["ax0"])
     if reduction == "none":
         k = te.reduce_axis(count, "k")
-        last = _last((x.shape[0],), k, lambda i: te.select(te.equal(rows[k], i), k, _NOBODY))
+        last = _last((x.shape[0],), k, lambda i: te.select(te.equal(i, rows[k]), k, _NOBODY))
         return replace_rows(x, last, updates)
     return _scattered(
         x,
         count,
-        lambda k, ax: te.equal(rows[k], ax[0]),
+        lambda k, ax: te.equal(ax[0], rows[k]),
         lambda k, ax: updates[(k, ax[1])],
         lambda ax: None,
         reduction,
@@ -142,7 +143,6 @@ def _scattered(
         return inner if inside is None else te.if_then_else(inside, inner, other)
 
     if reduction == "none":
-
         winner = _last(
             x.shape,
             k,

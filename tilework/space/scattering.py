@@ -1,8 +1,8 @@
 """Reductions in which every term means one point of an axis: each goes where it belongs.
 
-Declared, every output asks all terms which of them mean it::
+Declared, every output asks all terms which of them mean it (its axis stands on the left)::
 
-    out[i, j] = sum over e: select(rows[e] == i, x[e, j], 0)
+    out[i, j] = sum over e: select(i == rows[e], x[e, j], 0)
 
 That is a product of extents. Turned round again, it is one store a term::
 
@@ -18,13 +18,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilework.dtypes import NARROW_FLOATS
-from tilework.index.symbols import same
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Scatter
 from tilework.space.levels import Role
-from tilework.space.state import LastVariants, State
+from tilework.space.state import State
 from tilework.te import expr as x
 from tilework.te.analysis import AccessAnalysis
+from tilework.te.meant import meant
 from tilework.te.tensor import Compute
 
 _PLACES = ("int32", "int64")
@@ -32,11 +32,11 @@ _PLACES = ("int32", "int64")
 
 
 def scatter_terms(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
-    """Also: a reduction in which every term means one point of an axis, term by term."""
-    if op in state.prepared or "const_axes" in op.attrs or _scatter(op.body) is None:
-        return []
+    """A reduction in which every term means one point of an axis, term by term."""
     levels = state.tiling.scatter
-    return LastVariants([state.tile(op, levels, f"scatter {op.name} {levels}")])
+    if levels is None or _scatter(op.body) is None:
+        return []
+    return [state.tile(op, levels, f"scatter {op.name} {levels}")]
 
 
 def scattering_block(block: Block) -> Block:
@@ -46,47 +46,14 @@ def scattering_block(block: Block) -> Block:
 
 
 def _scatter(body: x.Expr) -> Scatter | None:
-    if not isinstance(body, x.Reduce) or body.limits or not isinstance(body.source, x.Select):
+    each = meant(body)
+    if each is None or body.dtype in (*NARROW_FLOATS, "bool"):
         return None
-    source = body.source
-    other = source.b
-    if body.dtype in (*NARROW_FLOATS, "bool") or not isinstance(other, x.Const):
+    nodes = tuple(x.walk(each.place))
+    if not all(_computed_alone(n) for n in nodes):
         return None
-    meant = _meant(source.cond)
-    if other.value != body.identity or meant is None:
-        return None
-    axis, place = meant
-    if axis.kind != "spatial" or axis in (*x.walk(place), *x.walk(source.a)):
-        return None
-    if not all(_computed_alone(n) for n in x.walk(place)):
-        return None
-    used = frozenset(n for n in x.walk(place) if isinstance(n, x.Axis) and n.kind == "spatial")
-    return Scatter(axis, place, source.a, used | {axis})
-
-
-def _meant(cond: x.Expr) -> tuple[x.Axis, x.Expr] | None:
-    """The axis and its point that satisfy a condition, which no other point does.
-
-    That is ``place == axis``, or ``place == axis or place + extent == axis`` of a place that
-    counts from the end where it is negative. Points outside of the axis satisfy none.
-    """
-    if isinstance(cond, x.Compare) and cond.op == "==":
-        for axis, place in ((cond.a, cond.b), (cond.b, cond.a)):
-            inner = axis.a if isinstance(axis, x.Cast) else axis
-            if isinstance(inner, x.Axis) and not isinstance(place, x.Axis):
-                return inner, place
-    if isinstance(cond, x.Logic) and cond.op == "or":
-        first, second = _meant(cond.a), _meant(cond.b)
-        if first is None or second is None or first[0] is not second[0]:
-            return None
-        axis, place = first
-        late = second[1]
-        if isinstance(late, x.Binary) and late.op == "+" and late.a is place:
-            extent = late.b
-            if isinstance(extent, x.Const) and same(extent.whole, axis.extent):
-                below = x.compare("<", place, x.Const(place.dtype, 0))
-                return axis, x.Select(place.dtype, below, late, place)
-    return None
+    decide = frozenset(n for n in nodes if isinstance(n, x.Axis) and n.kind == "spatial")
+    return Scatter(*each, decide | {each.axis})
 
 
 def _computed_alone(node: x.Expr) -> bool:

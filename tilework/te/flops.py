@@ -9,6 +9,7 @@ from typing import Any
 from tilework.dtypes import is_float
 from tilework.index.extents import Extent, size, typical, typicals
 from tilework.te.expr import Axis, Binary, Compare, Expr, Lookup, Read, Reduce, Select, children
+from tilework.te.meant import meant
 from tilework.te.tensor import Compute
 
 
@@ -30,7 +31,7 @@ def op_flops(op: Compute, real: bool = False) -> float:
         return float(op.attrs["FLOP"])
     terms = mean_terms(op) if real else {}
     count = _count(op.body, is_float(op.dtype), terms, typical)
-    return float(math.prod(typicals(op.shape)) * count)
+    return float(math.prod(typicals(_shape(op))) * count)
 
 
 def flops_of_run(op: Compute) -> Extent:
@@ -42,7 +43,13 @@ def flops_of_run(op: Compute) -> Extent:
     """
     if "FLOP" in op.attrs or "terms" in op.attrs:
         raise ValueError(f"operations of {op.name} are no matter of its extents")
-    return size(op.shape) * _count(op.body, is_float(op.dtype), {}, lambda extent: extent)
+    return size(_shape(op)) * _count(op.body, is_float(op.dtype), {}, lambda extent: extent)
+
+
+def _shape(op: Compute) -> tuple[Extent, ...]:
+    """The points that each term counts at: see `tilework.te.meant`."""
+    each = meant(op.body)
+    return tuple(a.extent for a in op.axes if each is None or a is not each.axis)
 
 
 def mean_terms(op: Compute) -> dict[Axis, float]:

@@ -27,6 +27,7 @@ never replayed."""
 
 CPU_RULES: Rules = (
     winograd,
+    scatter_terms,
     place_reduction_inside,
     place_reduction,
     always_inline,
@@ -34,7 +35,6 @@ CPU_RULES: Rules = (
     ragged_reduction,
     other_cuts,
     sum_along_rows,
-    scatter_terms,
     add_rfactor,
     tile_with_fusion,
     add_cache_write,

@@ -18,11 +18,9 @@ from collections.abc import Callable
 from tilework.index.extents import known
 from tilework.lower.common import (
     COMBINE,
-    ZERO,
     Index,
     LoopSpec,
     bind,
-
     load,
     loop_var,
     nest,
