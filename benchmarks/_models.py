@@ -55,6 +55,10 @@ def layers() -> list[Layer]:
         _heads("heads' product 12x128x64x128", 12, 128, 64),
         _softmax("softmax 1000", 1000),
         _max_pool("maxpool3x3 s2 112x112 64", 112, 64, 3, 2),
+        _scatter("scatter 20000 rows of 64 to 5000", 5000, 20000, 64),
+        _best("best 300 of 8400", 8400, 300),
+        _best("best 50 of 128256", 128256, 50),
+        _sums("prefix sums 8x8192", 8, 8192),
     ]
 
 
@@ -151,6 +155,37 @@ def _softmax(name: str, size: int) -> Layer:
     return Layer(name, 4.0 * size, model, (NHWC,))
 
 
+def _scatter(name: str, rows: int, terms: int, width: int) -> Layer:
+    def model(layout: str) -> onnx.ModelProto:
+        rng = np.random.default_rng(0)
+        g = _Graph(layout, (rows, width), (rows, width))
+        at = g.integers(rng.integers(0, rows, (terms, 1)))
+        more = g.weight(rng.standard_normal((terms, width)))
+        g.add("ScatterND", [at, more], reduction="add")
+        return g.finish(name)
+
+    return Layer(name, float(terms * width), model, (NHWC,))
+
+
+def _best(name: str, size: int, k: int) -> Layer:
+    def model(layout: str) -> onnx.ModelProto:
+        g = _Graph(layout, (1, size), (1, k))
+        g.add("TopK", [g.integers([k])], axis=-1)
+        g.nodes[-1].output.append("places")
+        return g.finish(name)
+
+    return Layer(name, float(size), model, (NHWC,))
+
+
+def _sums(name: str, rows: int, size: int) -> Layer:
+    def model(layout: str) -> onnx.ModelProto:
+        g = _Graph(layout, (rows, size), (rows, size))
+        g.add("CumSum", [g.integers(1)])
+        return g.finish(name)
+
+    return Layer(name, float(rows * size), model, (NHWC,))
+
+
 def mlp(sizes: tuple[int, ...] = (150528, 128, 64, 1000)) -> onnx.ModelProto:
     """Dense layers with ReLU between them: the default's weights, 77 MB, fill no cache."""
     rng = np.random.default_rng(0)
@@ -181,6 +216,12 @@ class _Graph:
         name = f"w{len(self.weights)}"
         whole = np.ascontiguousarray(array, np.float32)
         self.weights.append(numpy_helper.from_array(whole, name))
+        return name
+
+    def integers(self, numbers: Any) -> str:
+        """Add an int64 constant; its name."""
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(numbers, np.int64), name))
         return name
 
     def add(self, op: str, inputs: list[str] | None = None, **attrs: Any) -> None:
