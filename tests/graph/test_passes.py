@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ from tilework.graph.passes import (
     fold_scale_forward,
     merge_constants,
     merge_views,
+    optimize,
     simplify_inference,
 )
 
@@ -124,6 +126,33 @@ def test_merge_views() -> None:
     new = merge_views(net)
     assert ops(new) == {"reshape": 1, "transpose": 1}
     same_meaning(net, new)
+
+
+def test_tokens_around_a_convolution_are_a_view_of_its_image() -> None:
+    """Rows of tokens become an image for one convolution, and rows again: nothing is moved."""
+    m = Maker("net")
+    x = m.op("transpose", m.input("x", (1, 20, 6)), perm=(0, 2, 1))
+    image = m.conv(m.op("reshape", x, shape=(1, 6, 4, 5)), 8, layout="NCHW")
+    rows = m.op("transpose", m.op("reshape", image, shape=(1, 8, 20)), perm=(0, 2, 1))
+    net = m.finish([m.op("dense", m.op("reshape", m.op("gelu", rows), shape=(20, 8)), m.c(3, 8))])
+    new = optimize(net)
+    assert "transpose" not in ops(new)
+    same_meaning(net, new)
+
+
+@pytest.mark.parametrize("merged", [(2, 12, 5), (2, 3, 20), (6, 4, 5), (24, 5), (6, 20)])
+def test_views_meet_where_their_dimensions_stand_together(merged: tuple[int, ...]) -> None:
+    backs = list(itertools.permutations(range(len(merged))))
+    met = 0
+    for i, perm in enumerate(itertools.permutations(range(4))):
+        m = Maker("net")
+        y = m.op("transpose", m.input("x", (2, 3, 4, 5)), perm=perm)
+        y = m.op("reshape", y, shape=merged)
+        net = m.finish([m.op("transpose", y, perm=backs[i % len(backs)])])
+        new = merge_views(net)
+        met += "transpose" not in ops(new)
+        same_meaning(net, new)
+    assert met
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])

@@ -20,6 +20,7 @@
     pull_factors        products of scaled operands -> scaled products
     fold_repeats        products of what is repeated for several heads -> products of it by groups
     sink_reshapes       reshapes move behind elementwise operators
+    delay_transposes    transposes do, too, once reshapes have
     fold_scale_back     convolution * s -> convolution with scaled output channels
     fold_scale_forward  (x * s) -> convolution => x -> convolution with scaled input channels
     merge_constants     (x + a) + b -> x + (a + b)
@@ -47,7 +48,7 @@ from tilework.graph.passes.fold_pads import fold_pads
 from tilework.graph.passes.fold_repeats import fold_repeats
 from tilework.graph.passes.fold_scale_back import fold_scale_back
 from tilework.graph.passes.fold_scale_forward import fold_scale_forward
-from tilework.graph.passes.fold_transposes import fold_transposes
+from tilework.graph.passes.fold_transposes import delay_transposes, fold_transposes
 from tilework.graph.passes.integer_products import integer_products
 from tilework.graph.passes.merge_constants import merge_constants
 from tilework.graph.passes.merge_equal import merge_equal
@@ -94,6 +95,7 @@ PASSES: tuple[Pass, ...] = (
     pull_factors,
     fold_repeats,
     sink_reshapes,
+    delay_transposes,
     merge_views,
     simplify_algebra,
     fold_scale_back,
@@ -165,8 +167,8 @@ def _check(old: Network, new: Network) -> None:
 
 
 __all__ = [
-    "PASSES", "Pass", "convert_layout", "find_shuffles", "fold_constants", "fold_pads",
-    "fold_repeats", "fold_scale_back", "fold_scale_forward", "fold_transposes",
+    "PASSES", "Pass", "convert_layout", "delay_transposes", "find_shuffles", "fold_constants",
+    "fold_pads", "fold_repeats", "fold_scale_back", "fold_scale_forward", "fold_transposes",
     "integer_products", "merge_constants", "merge_equal", "merge_parallel", "merge_views",
     "move_quantised", "multiply_packed", "optimize", "pull_factors", "recognize",
     "simplify_algebra", "simplify_inference", "simplify_positions", "sink_reshapes",

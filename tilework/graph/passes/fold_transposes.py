@@ -29,10 +29,9 @@ def fold_transposes(net: Network) -> Network:
     built = Built()
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        if OPERATORS[node.op].pattern <= Pattern.BROADCAST:
-            return _elementwise(net, b, built, node, inputs)
-        if node.op == "reshape":
-            return _reshape(b, built, node, inputs)
+        delayed = _delayed(net, b, built, node, inputs)
+        if delayed is not None:
+            return delayed
         if node.op == "matmul":
             return _matmul(b, built, node, inputs)
         if node.op == "einsum":
@@ -50,6 +49,27 @@ def fold_transposes(net: Network) -> Network:
     return rewrite(net, rule)
 
 
+def delay_transposes(net: Network) -> Network:
+    """The first two rules of `fold_transposes` alone: products are left as they are.
+
+    Once reshapes stand behind elementwise operators, transposes may, too, and meet others.
+    """
+    built = Built()
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+        return _delayed(net, b, built, node, inputs) or keep(b, node, inputs)
+
+    return rewrite(net, rule)
+
+
+def _delayed(
+    net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]
+) -> str | None:
+    if OPERATORS[node.op].pattern <= Pattern.BROADCAST:
+        return _elementwise(net, b, built, node, inputs)
+    return _reshape(net, b, built, node, inputs) if node.op == "reshape" else None
+
+
 def _elementwise(
     net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]
 ) -> str:
@@ -63,8 +83,10 @@ def _elementwise(
     return keep(b, node, inputs)
 
 
-def _reshape(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+def _reshape(net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
     before = built.node(b, inputs[0], "transpose")
+    if before is not None and not alone(net, node.inputs[0]):
+        before = None  # it would be moved twice
     parts = split_parts(b.shape(inputs[0]), node.attrs["shape"]) if before is not None else None
     if before is None or parts is None:
         return keep(b, node, inputs)

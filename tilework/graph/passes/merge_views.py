@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import Shape
+from tilework.graph.passes.fold_transposes import split_parts
 
 
 def merge_views(net: Network) -> Network:
@@ -13,6 +16,7 @@ def merge_views(net: Network) -> Network:
         transpose(transpose(x, p), q)              ->  transpose(x, p o q), or x
         transpose(x) that only moves extents of 1  ->  reshape(x)
         reshape(reshape(x, s), t)                  ->  reshape(x, t), or x where t is its shape
+        transpose(reshape(transpose(x))) in the order of x  ->  reshape(x)
     """
     # new name -> the node as it now stands, so that a chain collapses in one sweep
     current: dict[str, Node] = {}
@@ -29,6 +33,16 @@ def merge_views(net: Network) -> Network:
         if op == "transpose" and _keeps_order(b.shape(x), attrs["perm"]):
             op, attrs = "reshape", {"shape": tuple(b.shape(x)[p] for p in attrs["perm"])}
         before = current.get(x)
+        if op == "transpose" and before is not None and before.op == "reshape":
+            first = current.get(before.inputs[0])
+            if first is not None and first.op == "transpose":
+                merged = _merged(b.shape(first.inputs[0]), first.attrs["perm"], b.shape(x))
+                if merged is not None and _keeps_order(
+                    merged[0], tuple(merged[1][p] for p in attrs["perm"])
+                ):
+                    shape = tuple(b.shape(x)[p] for p in attrs["perm"])
+                    x, op, attrs = first.inputs[0], "reshape", {"shape": shape}
+        before = current.get(x)
         if op == "reshape" and before is not None and before.op == "reshape":
             x = before.inputs[0]
         if op == "reshape" and tuple(attrs["shape"]) == b.shape(x):
@@ -38,6 +52,34 @@ def merge_views(net: Network) -> Network:
         return name
 
     return rewrite(net, rule)
+
+
+def _merged(shape: Shape, perm: Sequence[int], new: Shape) -> tuple[Shape, list[int]] | None:
+    """A reshape and a transpose that are a transpose and a reshape which merges dimensions.
+
+    Args:
+        shape: of what is transposed.
+        perm: how.
+        new: the shape that it gets then.
+
+    Returns:
+        The shape that it may get first, and how that is transposed; None where dimensions are
+        merged that do not stand together before.
+    """
+    parts = split_parts(new, [shape[p] for p in perm])
+    if parts is None:
+        return None
+    at, starts = 0, list[int]()
+    wide = [d for d, n in enumerate(shape) if n != 1]
+    for part in parts:
+        own = [p for p in perm[at : at + len(part)] if shape[p] != 1]
+        at += len(part)
+        first = wide.index(own[0]) if own else len(wide)
+        if own != wide[first : first + len(own)]:
+            return None
+        starts.append(first)
+    order = sorted(range(len(new)), key=starts.__getitem__)
+    return tuple(new[i] for i in order), [order.index(i) for i in range(len(new))]
 
 
 def _keeps_order(shape: Shape, perm: tuple[int, ...]) -> bool:
