@@ -17,7 +17,7 @@ from typing import Any
 
 from tilework.index.strides import Strides
 from tilework.lower.common import loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.ir import Buffer, Claim, Load, Program, Region, Stmt, Store, seq
+from tilework.lower.ir import Buffer, Claim, Load, Program, Region, Seq, Stmt, Store
 from tilework.space.slabs import Places, Slabs, any_row
 from tilework.te.expr import Expr, rewritten
 
@@ -56,12 +56,18 @@ class _Moved:
             for region in old.regions
         ]
         parallel = tuple(v for v in self.vars if v.extent != 1)
+        own = self._like(self.of(old.outputs[0]), self.places[old.outputs[0]])
         return Program(
             tuple(self.buffers[b] for b in old.inputs),
             tuple(self.buffers[b] for b in old.outputs),
             tuple(self.buffers[b] for b in old.temporaries),
-            (Region(old.regions[-1].name, parallel, seq(*stmts)),),
+            (Region(old.regions[-1].name, parallel, Seq(tuple(stmts)), own=own),),
         )
+
+    def _like(self, output: Buffer, rows: Places) -> frozenset[Buffer]:
+        """The arguments of which slabs have the same places as of the output, and it."""
+        new = {self.of(b): at for b, at in self.places.items()}
+        return frozenset(b for b, at in new.items() if at == rows and b.strides == output.strides)
 
     def stmt(self, stmt: Stmt) -> Stmt:
         """A statement at the slab's place."""
