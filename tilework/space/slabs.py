@@ -107,9 +107,11 @@ def any_row(places: Places) -> bool:
 def _by_rows(dag: ComputeDAG) -> bool:
     """Whether stages reduce several times, without products of operands that are used again."""
     sums = [op for op in dag.compute_ops if op.reduce_axes]
+    plain = all("bsr" not in op.attrs and "const_axes" not in op.attrs for op in sums)
+    if len(sums) < 2 or not plain:
+        return False
     facts = AccessAnalysis.of(dag)
-    plain = all("bsr" not in op.attrs and not op.attrs.get("const_axes") for op in sums)
-    return len(sums) > 1 and plain and not any(map(facts.needs_multi_level_tiling, sums))
+    return not any(map(facts.needs_multi_level_tiling, sums))
 
 
 def _rows(dag: ComputeDAG) -> Mapping[Operation, Places] | None:
