@@ -7,15 +7,33 @@ of the input before it writes that element, and never again. Its loop program pr
     for i, j:  out[i, j] = f(x[j, i])                            not: another element's place
     for k:     out[i, j] = out[i, j] + ...                       not: written early, read again
 
-The first form alone counts: every read of the input stands in a statement that stores the output
+The first form counts: every read of the input stands in a statement that stores the output
 at the same position, the output is never read, and each of its elements is stored once (lowering
-covers an output with tiles that do not overlap).
+covers an output with tiles that do not overlap). So does one more, of slabs (`Region.own`)::
+
+    parallel s:  max[...] = x[s, ...];  e[...] = exp(x[s, ...] - max[...]);  out[s, ...] = e[...]
+
+Statements of the body that stand before the first that stores the output may read an input
+anywhere, if each point of the parallel loops has the same part of both for itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilework.index.form import Form
-from tilework.lower.ir import AsyncCopy, Load, Program, Store, expressions, loads, walk_stmts
+from tilework.lower.ir import (
+    AsyncCopy,
+    Buffer,
+    Load,
+    Program,
+    Seq,
+    Stmt,
+    Store,
+    expressions,
+    loads,
+    walk_stmts,
+)
 from tilework.te.affine import position
 from tilework.te.expr import Axis
 
@@ -28,20 +46,35 @@ def overwritable(program: Program) -> frozenset[int]:
     good = {b for b in program.inputs if b.size == out.size and b.dtype == out.dtype}
     if not good:
         return frozenset()
-    for stmt in (s for region in program.regions for s in walk_stmts(region.body)):
-        here = None
-        if isinstance(stmt, Store) and stmt.buffer is out:
-            here = position(stmt.indices, out.strides)
-        roots = expressions(stmt)
-        read = loads(roots, set()) if roots else []
-        if isinstance(stmt, AsyncCopy):
-            read.append(Load(stmt.source.dtype, stmt.source, stmt.start))
-        for load in read:
-            if load.buffer is out:
-                return frozenset()
-            if load.buffer in good and (here is None or not _same(load, here)):
-                good.discard(load.buffer)
+    written = False
+    for own, step in _steps(program):
+        written = written or any(
+            isinstance(s, Store) and s.buffer is out for s in walk_stmts(step)
+        )
+        early = frozenset() if written or out not in own else own
+        for stmt in walk_stmts(step):
+            here = None
+            if isinstance(stmt, Store) and stmt.buffer is out:
+                here = position(stmt.indices, out.strides)
+            roots = expressions(stmt)
+            read = loads(roots, set()) if roots else []
+            if isinstance(stmt, AsyncCopy):
+                read.append(Load(stmt.source.dtype, stmt.source, stmt.start))
+            for load in read:
+                if load.buffer is out:
+                    return frozenset()
+                same = load.buffer in early or (here is not None and _same(load, here))
+                if load.buffer in good and not same:
+                    good.discard(load.buffer)
     return frozenset(i for i, b in enumerate(program.inputs) if b in good)
+
+
+def _steps(program: Program) -> Iterator[tuple[frozenset[Buffer], Stmt]]:
+    """Parts of the program in order, and what each point of their parallel loops has alone."""
+    for region in program.regions:
+        own = region.own if len(program.regions) == 1 else frozenset()
+        body = region.body.stmts if own and isinstance(region.body, Seq) else (region.body,)
+        yield from ((own, step) for step in body)
 
 
 def _same(load: Load, here: Form[Axis]) -> bool:

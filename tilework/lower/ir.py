@@ -323,6 +323,7 @@ class Region:
         thread: stands for the thread's number in its block, if anything asks for it.
         least_blocks: blocks that should fit a multiprocessor at once, which bounds the registers
             of a thread; 0 leaves it to the compiler.
+        own: arguments of which a point of the parallel loops has places for itself, alike in all.
     """
 
     name: str
@@ -331,6 +332,7 @@ class Region:
     threads: tuple[Axis, ...] = ()
     thread: Axis | None = None
     least_blocks: int = 0
+    own: frozenset[Buffer] = frozenset()
 
     @property
     def blocks(self) -> Extent:

@@ -14,8 +14,10 @@ from tilework.space.decision import Open
 from tilework.space.levels import Tiling
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.nests import Capability
+from tilework.space.slabs import Slabs
 from tilework.space.state import Rules
 from tilework.target import Target
+from tilework.te import ComputeDAG
 
 
 class Space(Protocol):
@@ -38,6 +40,10 @@ class Space(Protocol):
 
     def capabilities(self, target: Any) -> tuple[Capability, ...]:
         """What is found about each block of a finished sketch, in order."""
+
+    def slabs(self, dag: ComputeDAG, target: Any) -> Slabs | None:
+        """How a computation may be cut into slabs as well, if it may; their sketches come last."""
+        return None
 
     def decisions(self, block: Block, target: Any) -> list[Open]:
         """What a row decides about a block, in the order of its columns."""

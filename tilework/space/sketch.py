@@ -20,6 +20,7 @@ from tilework.space.programs import RowPrograms
 from tilework.space.protocol import space_of
 from tilework.space.sampling import RowSampling
 from tilework.space.siblings import stages_of
+from tilework.space.slabs import Slabs, on_one_core
 from tilework.space.winograd import WeightTransform
 from tilework.target import Target
 from tilework.te import ComputeDAG
@@ -43,6 +44,7 @@ class Sketch:
         form: what a variant is, in words; empty for the task's own DAG.
         transforms: how a variant's weights differ from the task's, by placeholder name.
         cuts: how reductions were cut into partial results, in words, by name.
+        slabs: where blocks and ``dag`` are those of one slab: what the slabs are of.
     """
 
     id: int
@@ -54,6 +56,7 @@ class Sketch:
     form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
     cuts: Mapping[str, str] = field(default_factory=dict)
+    slabs: Slabs | None = None
 
     @property
     def name(self) -> str:
@@ -70,10 +73,11 @@ class Sketch:
         """The decisions of each block, in column order."""
         out = []
         col = 0
+        on = on_one_core(self.target, self.slabs)
         for block in self.blocks:
             name, own = block.op.name, []
             prefix = f"{name}." if len(self.blocks) > 1 else ""
-            for d in space_of(self.target).decisions(block, self.target):
+            for d in space_of(self.target).decisions(block, on):
                 columns = tuple(range(col, col + d.choices.shape[1]))
                 shown = d.name if d.attached is not None else prefix + d.name
                 key = f"{name}.{d.name}"
@@ -100,7 +104,8 @@ class Sketch:
     @cached_property
     def programs(self) -> RowPrograms:
         """Its rows as programs."""
-        return RowPrograms(self.id, self.blocks, self.by_block, self.target)
+        on = on_one_core(self.target, self.slabs)
+        return RowPrograms(self.id, self.blocks, self.by_block, on)
 
     def check(self, rows: Sequence[int] | Sequence[Sequence[int]] | Rows) -> Rows:
         """Rows as a matrix of the right width.

@@ -10,6 +10,7 @@ from tilework.errors import ScheduleError
 from tilework.space.derive import derive
 from tilework.space.protocol import space_of
 from tilework.space.sketch import Sketch
+from tilework.space.slabs import Slabs, on_one_core
 from tilework.space.state import Rule
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -49,27 +50,11 @@ class SearchSpace:
             ScheduleError: the rules do not decide every stage.
         """
         space = space_of(target)
-        finished = derive(
-            AccessAnalysis.of(dag),
-            target,
-            space.rules if rules is None else rules,
-            space.tiling,
-            space.capabilities(target),
-        )
-        sketches = [
-            Sketch(
-                i,
-                blocks,
-                target,
-                dag=state.facts.dag,
-                steps=state.steps,
-                plans=state.plans,
-                form=state.form,
-                transforms=state.transforms,
-                cuts=state.cuts,
-            )
-            for i, (blocks, state) in enumerate(finished)
-        ]
+        used = space.rules if rules is None else rules
+        sketches = _sketches(dag, target, used)
+        slabs = space.slabs(dag, target)
+        if slabs is not None:
+            sketches += _sketches(slabs.part, target, used, slabs, len(sketches))
         return SearchSpace(dag, target, tuple(sketches))
 
     def sketch(self, sketch_id: int) -> Sketch:
@@ -83,3 +68,32 @@ class SearchSpace:
                 f"sketch {sketch_id} does not exist: the task has {len(self.sketches)} sketches"
             )
         return self.sketches[sketch_id]
+
+
+def _sketches(
+    dag: ComputeDAG,
+    target: Target,
+    rules: Sequence[Rule],
+    slabs: Slabs | None = None,
+    first: int = 0,
+) -> list[Sketch]:
+    """The sketches of a DAG, or of one slab, numbered from ``first`` on."""
+    space = space_of(target)
+    facts = AccessAnalysis.of(dag)
+    on = on_one_core(target, slabs)
+    finished = derive(facts, on, rules, space.tiling, space.capabilities(on))
+    return [
+        Sketch(
+            i,
+            blocks,
+            target,
+            dag=state.facts.dag,
+            steps=state.steps,
+            plans=state.plans,
+            form=", ".join(filter(None, (state.form, str(slabs or "")))),
+            transforms=state.transforms,
+            cuts=state.cuts,
+            slabs=slabs,
+        )
+        for i, (blocks, state) in enumerate(finished, first)
+    ]

@@ -90,7 +90,8 @@ def _sizes(block: Block, sketch: Sketch) -> list[float]:
 
 
 def _form(sketch: Sketch) -> tuple[int, ...]:
-    return tuple(sorted(t.tile for t in sketch.transforms.values()))
+    tiles = sorted(t.tile for t in sketch.transforms.values())
+    return (*tiles, *(() if sketch.slabs is None else (0,)))
 
 
 def _details(block: Block) -> Iterator[Name]:

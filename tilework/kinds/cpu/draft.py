@@ -41,7 +41,7 @@ class CpuDraft(Draft):
 
     @override
     def machine(self, target: Target) -> dict[str, float]:
-        machine = self._machine(target)
+        machine = Machine.of(CpuTarget.of(target))
         numbers = {name: float(getattr(machine, name)) for name in DESCRIBING}
         peak = 2.0 * machine.fma_ports * machine.lanes * machine.clock_hz * machine.cores
         return {**numbers, "threads": float(machine.cores), "flops_per_s": peak}
@@ -63,9 +63,11 @@ class CpuDraft(Draft):
     @override
     def least(self, sketch: Sketch) -> float:
         from tilework.kinds.cpu.features.least import least_seconds
+        from tilework.kinds.cpu.features.slabs import least_of_slabs
 
-        machine = self._machine(sketch.target)
-        return sum(least_seconds(block, machine) for block in sketch.blocks)
+        machine = self._machine(sketch)
+        least = sum(least_seconds(block, machine) for block in sketch.blocks)
+        return least if sketch.slabs is None else least_of_slabs(least, sketch, machine)
 
     @override
     def lengths(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
@@ -76,10 +78,13 @@ class CpuDraft(Draft):
     def _cost(self, sketch: Sketch, rows: Rows) -> SketchCost:
         from tilework.kinds.cpu.features.matrix import SketchCost
 
-        return SketchCost.of(sketch, rows, self._machine(sketch.target))
+        return SketchCost.of(sketch, rows, self._machine(sketch))
 
-    def _machine(self, target: Target) -> Machine:
-        return Machine.of(CpuTarget.of(target))
+    def _machine(self, sketch: Sketch) -> Machine:
+        """The machine that blocks of a sketch have."""
+        from tilework.space.slabs import on_one_core
+
+        return Machine.of(CpuTarget.of(on_one_core(sketch.target, sketch.slabs)))
 
 
 DRAFT = CpuDraft()

@@ -11,6 +11,7 @@ from tilework.kinds.cpu.limits import fits, valid
 from tilework.kinds.cpu.rules import CPU_RULES, RULES_VERSION
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.tiling import TILING
+from tilework.overriding import override
 from tilework.space.bounds import borders
 from tilework.space.dots import dot_products
 from tilework.space.instructions import Instruction
@@ -21,9 +22,13 @@ from tilework.space.protocol import Space
 from tilework.space.ragged import ragged_block
 from tilework.space.scaled import scaled_sums
 from tilework.space.scattering import scattering_block
+from tilework.space.slabs import Slabs, slabs_of
 from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
+from tilework.te import ComputeDAG
 
+_SLABS, _SLAB = 4, 16
+"""Parts of L2 that what stages read fills where slabs may pay, and in a slab."""
 _OF_VECTORS = 3
 """Quarters of the vector registers that tiles may take where there is a matrix unit for others."""
 
@@ -42,6 +47,12 @@ class CpuSpace(Space):
     def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
         """Those of loops, and what the target's instructions can do."""
         return _capabilities(instructions_of(target.features), target.num_vector_registers)
+
+    @override
+    def slabs(self, dag: ComputeDAG, target: CpuTarget) -> Slabs | None:
+        """Where what stages read fills a good part of L2."""
+        l2 = target.l2_bytes
+        return slabs_of(dag, l2 // _SLABS, l2 // _SLAB, target.num_cores)
 
 
 @lru_cache(maxsize=64)

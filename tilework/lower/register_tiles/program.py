@@ -15,6 +15,7 @@ from tilework.lower.protocol import Lowered, Lowering
 from tilework.lower.register_tiles.elementwise import lower_elementwise
 from tilework.lower.register_tiles.reduction import lower_reduction
 from tilework.lower.register_tiles.scatter import lower_scatter
+from tilework.lower.register_tiles.slabs import over_slabs
 from tilework.lower.register_tiles.transform import lower_transform, scattered_ops
 from tilework.lower.tactics import NEUTRAL, Tactics
 from tilework.overriding import override
@@ -65,7 +66,7 @@ def lower(
         packed |= own
         predicates = {op: tactics.streamed(nest, op, p) for op, p in own.items()}
         streamed |= {op: when for op, when in predicates.items() if when is not False}
-    buffers = arguments(sketch, packed, streamed, strides or {})
+    buffers = arguments(sketch, packed, streamed, {} if sketch.slabs else strides or {})
     ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
     scattered = scattered_ops(sketch.blocks)
     for op in (b.result for b in sketch.blocks):
@@ -79,6 +80,8 @@ def lower(
     inputs = tuple(ctx.buffers[t.op] for t in sketch.dag.inputs)
     outputs = tuple(ctx.buffers[t.op] for t in sketch.dag.outputs)
     program = Program(inputs, outputs, tuple(ctx.temporaries), tuple(regions))
+    if sketch.slabs is not None:
+        program = over_slabs(program, sketch.slabs, strides or {})
     return Lowered(program, weights(sketch, packed))
 
 

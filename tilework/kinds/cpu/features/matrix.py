@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.kinds.cpu.features.cost import BlockCost
 from tilework.kinds.cpu.features.handover import handover_cycles
+from tilework.kinds.cpu.features.slabs import slab_seconds
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.decision import Rows
@@ -63,7 +64,9 @@ class SketchCost:
         """Predicted seconds of each block and row."""
         waits = handover_cycles(self.parts, self.machine)
         out = [p.of_all(t.seconds) for p, t in zip(self.parts, self.blocks, strict=True)]
-        return [t + w / self.machine.clock_hz for t, w in zip(out, waits, strict=True)]
+        out = [t + w / self.machine.clock_hz for t, w in zip(out, waits, strict=True)]
+        slabs = self.sketch.slabs
+        return out if slabs is None else slab_seconds(out, slabs, self.machine)
 
 
 _last: SketchCost | None = None

@@ -79,8 +79,10 @@ class RegionKey:
 _TEXTS: BoundedCache[RegionKey, IrModule] = BoundedCache(256)
 
 
-def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey]:
-    """Keys of the regions of one schedule, in order."""
+def region_keys(sketch: Sketch, row: Sequence[int]) -> list[RegionKey] | None:
+    """Keys of the regions of one schedule, in order; None where blocks share one."""
+    if sketch.slabs is not None:
+        return None
     matrix = sketch.check(row)
     out = []
     for i, own in enumerate(sketch.by_block):

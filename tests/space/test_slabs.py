@@ -1,0 +1,103 @@
+"""Slabs: which computations have them, that they are right, and what may be overwritten."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.check import check_row, random_inputs, reference, task_of
+from tests.te.workloads import softmax
+from tilework import ops, te
+from tilework.kinds.cpu.build import build
+from tilework.model.draft import draft_of
+from tilework.space import SearchSpace, Sketch
+from tilework.space.slabs import slabs_of
+
+TARGET = "llvm -mcpu=x86-64-v3 -num-cores=2"  # 256 KiB of L2
+LARGE = 1 << 40
+SOFTMAX = ([4, 60, 200], lambda x: ops.softmax(x, 2))
+
+
+def dag_of(shape: list[int], made_of) -> te.ComputeDAG:
+    x = te.placeholder(shape, name="x")
+    return te.ComputeDAG([x, made_of(x)])
+
+
+def masked(later: bool) -> te.ComputeDAG:
+    """Softmax of scores and a row of a mask; ``later`` columns than the row's number count not."""
+    x, mask = te.placeholder((4, 60, 200), name="x"), te.placeholder((4, 200), name="mask")
+
+    def score(b, i, j):
+        known = x[b, i, j] + mask[b, j]
+        return te.if_then_else(j <= i, known, -1e9) if later else known
+
+    scores = te.compute((4, 60, 200), score, name="scores")
+    return te.ComputeDAG([x, mask, ops.softmax(scores, 2)])
+
+
+def turned() -> te.ComputeDAG:
+    """Softmax along the first axis of what is read, and along the last of what is written."""
+    x = te.placeholder((400, 400), name="x")
+    y = te.compute((400, 400), lambda i, j: x[j, i], name="turned")
+    return te.ComputeDAG([x, ops.softmax(y, 1)])
+
+
+def sliced(dag: te.ComputeDAG) -> list[Sketch]:
+    return [s for s in SearchSpace.of(task_of(dag, TARGET)).sketches if s.slabs is not None]
+
+
+@pytest.mark.parametrize(
+    ("dag", "rows", "counts"),
+    [
+        (dag_of(*SOFTMAX), (1, 10), (4, 6)),
+        (dag_of([4, 5, 8], lambda x: ops.softmax(x, 2)), (2, 5), (2, 1)),
+        (masked(later=False), (1, 6), (4, 10)),
+        (masked(later=True), (1,), (4,)),  # a row's number means something
+        (dag_of([4, 60, 200], lambda x: ops.softmax(x, 1)), (1,), (4,)),
+    ],
+)
+def test_rows_are_what_all_stages_share(dag, rows, counts):
+    number = {(4, 5, 8): 800, (4, 60, 200): 16 << 10}[dag.outputs[0].shape]
+    slabs = slabs_of(dag, 0, number, 1)
+    assert slabs is not None
+    assert (slabs.rows, slabs.counts) == (rows, counts)
+    assert [len(t.shape) for t in slabs.part.tensors] == [len(t.shape) for t in dag.tensors]
+    assert slabs_of(dag, LARGE, number, 1) is None  # all of it stays near anyway
+
+
+def test_one_sum_and_products_have_none():
+    assert slabs_of(dag_of([64, 64], lambda x: ops.reduce(x, "sum", (1,), False)), 0, 1, 1) is None
+    a, b = te.placeholder((64, 64), name="a"), te.placeholder((64, 64), name="b")
+    scores = ops.softmax(ops.dense(a, b), 1)
+    assert slabs_of(te.ComputeDAG([a, b, scores]), 0, 1, 1) is None
+
+
+@pytest.mark.parametrize("dag", [dag_of(*SOFTMAX), masked(later=False), turned()])
+def test_slabs_are_right(dag):
+    rng = np.random.default_rng(0)
+    task, inputs = task_of(dag, TARGET), random_inputs(dag, rng)
+    want = reference(dag, inputs)
+    for sketch in sliced(dag)[:3]:
+        for row in sketch.sample(rng, 1):
+            check_row(task, sketch, row, inputs, want)
+    assert sliced(dag)
+
+
+def test_an_input_of_the_same_places_may_be_overwritten():
+    for dag, free in ((dag_of(*SOFTMAX), {0}), (turned(), set())):
+        sketch = sliced(dag)[0]
+        row = sketch.sample(np.random.default_rng(0), 1)[0]
+        assert build(task_of(dag, TARGET), sketch.id, row).overwritable == free
+
+
+def test_the_draft_takes_slabs_for_what_they_are():
+    dag = te.ComputeDAG(softmax(4096, 512))
+    task, rng = task_of(dag, TARGET), np.random.default_rng(0)
+    draft = draft_of(task.target)
+    best = {True: np.inf, False: np.inf}
+    for sketch in SearchSpace.of(task).sketches:
+        seconds = draft.seconds(sketch, sketch.sample(rng, 64))
+        assert draft.least(sketch) <= seconds.min()
+        kind = sketch.slabs is not None
+        best[kind] = min(best[kind], seconds.min())
+    assert best[True] < 0.9 * best[False]

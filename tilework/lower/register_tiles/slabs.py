@@ -1,0 +1,115 @@
+"""The program of all slabs, from that of one; see `tilework.space.slabs`.
+
+Before, for one slab, whose results wait in buffers of its own size::
+
+    region top, e, sum, y over i in 16
+
+After::
+
+    for s in parallel:  the same, one after the other, at rows s * 16 + i of inputs and outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from tilework.index.strides import Strides
+from tilework.lower.common import loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.ir import Buffer, Claim, Load, Program, Region, Seq, Stmt, Store
+from tilework.space.slabs import Places, Slabs, any_row
+from tilework.te.expr import Expr, rewritten
+
+
+def over_slabs(program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -> Program:
+    """One region, whose threads share the slabs.
+
+    Args:
+        program: of one slab.
+        slabs: how many there are, and where.
+        strides: of arguments of the whole that are not dense, by position.
+    """
+    return _Moved(program, slabs, strides).program()
+
+
+class _Moved:
+    def __init__(self, program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -> None:
+        self.old, self.slabs = program, slabs
+        self.vars = [loop_var(f"slab{i}", n) for i, n in enumerate(slabs.counts)]
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.places: dict[Buffer, Places] = {}
+        arguments = (*program.inputs, *program.outputs)
+        pairs = zip(arguments, slabs.whole.tensors, slabs.places, strict=True)
+        for i, (b, tensor, at) in enumerate(pairs):
+            shape = tensor.shape if any_row(at) else b.shape  # that of packed weights is their own
+            self.places[b] = at
+            self.buffers[b] = replace(b, shape=shape, own_strides=strides.get(i))
+        for b in program.temporaries:
+            self.buffers[b] = replace(b, scope="thread")
+
+    def program(self) -> Program:
+        """See `over_slabs`."""
+        old = self.old
+        stmts = [
+            nest([(v, v.extent, "serial") for v in region.parallel], self.stmt(region.body))
+            for region in old.regions
+        ]
+        parallel = tuple(v for v in self.vars if v.extent != 1)
+        own = self._like(self.of(old.outputs[0]), self.places[old.outputs[0]])
+        return Program(
+            tuple(self.buffers[b] for b in old.inputs),
+            tuple(self.buffers[b] for b in old.outputs),
+            tuple(self.buffers[b] for b in old.temporaries),
+            (Region(old.regions[-1].name, parallel, Seq(tuple(stmts)), own=own),),
+        )
+
+    def _like(self, output: Buffer, rows: Places) -> frozenset[Buffer]:
+        """The arguments of which slabs have the same places as of the output, and it."""
+        new = {self.of(b): at for b, at in self.places.items()}
+        return frozenset(b for b, at in new.items() if at == rows and b.strides == output.strides)
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """A statement at the slab's place."""
+        held = {f.name: self.value(getattr(stmt, f.name)) for f in fields(stmt)}
+        if isinstance(stmt, Store | Claim):
+            held |= {
+                "buffer": self.of(stmt.buffer),
+                "indices": self.at(stmt.buffer, held["indices"]),
+            }
+        return replace(stmt, **held)
+
+    def value(self, value: Any) -> Any:
+        """What stands in a field of a statement, at the slab's place."""
+        if isinstance(value, tuple):
+            return tuple([self.value(v) for v in value])
+        if isinstance(value, Expr):
+            return self.expr(value)
+        return self.stmt(value) if isinstance(value, Stmt) else value
+
+    def expr(self, e: Expr) -> Expr:
+        """A value at the slab's place."""
+
+        def moved(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
+            if isinstance(node, Load):
+                return Load(node.dtype, self.of(node.buffer), self.at(node.buffer, kids))
+            return None
+
+        return rewritten(e, moved)
+
+    def of(self, buffer: Buffer) -> Buffer:
+        """What stands for a buffer of the slab; registers are what they were."""
+        return self.buffers.get(buffer, buffer)
+
+    def at(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Indices into the whole of an argument."""
+        places = self.places.get(buffer)
+        if places is None or not any_row(places):
+            return indices
+        pairs = zip(indices, places, strict=True)
+        return tuple([i if r is None else self.row(r, i) for i, r in pairs])
+
+    def row(self, number: int, index: Expr) -> Expr:
+        """A row of the slab as one of the whole."""
+        slab, rows = var_or_zero(self.vars[number]), self.slabs.rows[number]
+        return weighted_sum([(slab, rows), (index, 1)])
