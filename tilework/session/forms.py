@@ -223,7 +223,7 @@ class Forms:
         if self._cache is not None:
             later.finish()  # it may be this one
         module = self._kept(text)
-        made = module is None
+        fresh = module is None
         if module is None:
             from tilework.graph.onnx import ValuesNeeded
 
@@ -232,7 +232,7 @@ class Forms:
             except ValuesNeeded as e:
                 return e.inputs
         self._source.let_go()
-        if made:
+        if fresh:
             give_back()
         if self._how.threads is not None:
             module.set_threads(self._how.threads)
