@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
+from _decoder import FORMS, packed
 from onnx import TensorProto, helper, numpy_helper
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -22,6 +23,8 @@ class Size:
 
     Attributes:
         groups: heads of keys and values; queries have ``heads``.
+        weights: of products, one of the forms of few bits (`_decoder.FORMS`), whose embedding is
+            of float16; else all are float32.
     """
 
     layers: int = 12
@@ -30,6 +33,7 @@ class Size:
     heads: int = 9
     groups: int = 9
     words: int = 16384
+    weights: str = "float32"
 
     @property
     def head(self) -> int:
@@ -44,7 +48,20 @@ class Size:
     def weight_bytes(self) -> int:
         """Bytes of all weights that a token reads whole: not the embedding's."""
         own = 2 * self.width**2 + 2 * self.width * self.groups * self.head
-        return 4 * (self.layers * (own + 3 * self.width * self.wide) + self.width * self.words)
+        count = self.layers * (own + 3 * self.width * self.wide) + self.width * self.words
+        if self.weights not in FORMS:
+            return 4 * count
+        block, zeros, _ = FORMS[self.weights]
+        return count // 2 + (4 * count + zeros * count // 2) // block
+
+    @property
+    def embedding_bytes(self) -> int:
+        """Bytes of the table of words."""
+        return (2 if self.weights in FORMS else 4) * self.width * self.words
+
+
+BILLION = {"layers": 22, "width": 2048, "wide": 5632, "heads": 32, "groups": 4, "words": 32000}
+"""TinyLlama's: 1.03 billion weights in products."""
 
 
 def caches(size: Size) -> list[tuple[str, str]]:
@@ -64,10 +81,10 @@ def decoder(size: Size) -> onnx.ModelProto:
     causal = g.node("Unsqueeze", g.node("LessOrEqual", seen, own), g.ints(0, 1))
     kept = g.node("Cast", g.node("Unsqueeze", "attention_mask", g.ints(1, 2)), to=TensorProto.BOOL)
     mask = g.node("Where", g.node("And", causal, kept), g.number(0.0), g.number(_LOWEST))
-    x = g.node("Gather", g.weight(size.words, size.width), "input_ids")
+    x = g.embedded("input_ids")
     for n in range(size.layers):
         x = g.layer(x, n, cos, sin, mask)
-    g.node("MatMul", g.norm(x), g.weight(size.width, size.words), output="logits")
+    g.product(g.norm(x), size.width, size.words, output="logits")
     return g.model()
 
 
@@ -101,6 +118,23 @@ class _Graph:
         drawn = self.rng.standard_normal((rows, columns), np.float32)
         return self.constant(drawn / np.float32(rows**0.5))
 
+    def product(self, x: str, rows: int, columns: int, output: str = "") -> str:
+        """``x`` times random weights."""
+        if self.size.weights not in FORMS:
+            return self.node("MatMul", x, self.weight(rows, columns), output=output)
+        given, attrs = packed(self.rng, rows, columns, self.size.weights)
+        inputs = map(self.constant, given.values())
+        domain = {"domain": "com.microsoft"}
+        return self.node("MatMulNBits", x, *inputs, output=output, **domain, **attrs)
+
+    def embedded(self, words: str) -> str:
+        size = self.size
+        if size.weights not in FORMS:
+            return self.node("Gather", self.weight(size.words, size.width), words)
+        drawn = self.rng.random((size.words, size.width), np.float32) - np.float32(0.5)
+        table = self.constant(drawn.astype(np.float16))
+        return self.node("Cast", self.node("Gather", table, words), to=TensorProto.FLOAT)
+
     def dim(self, x: str, d: int) -> str:
         return self.node("Gather", self.node("Shape", x), self.whole(d), axis=0)
 
@@ -129,8 +163,8 @@ class _Graph:
         return self.node("Add", self.node("Mul", x, cos), self.node("Mul", other, sin))
 
     def heads(self, x: str, heads: int) -> str:
-        w = self.weight(self.size.width, heads * self.size.head)
-        cut = self.node("Reshape", self.node("MatMul", x, w), self.ints(0, 0, heads, -1))
+        y = self.product(x, self.size.width, heads * self.size.head)
+        cut = self.node("Reshape", y, self.ints(0, 0, heads, -1))
         return self.node("Transpose", cut, perm=[0, 2, 1, 3])
 
     def repeated(self, x: str) -> str:
@@ -166,12 +200,12 @@ class _Graph:
             "Transpose", self.node("MatMul", seen, self.repeated(v)), perm=[0, 2, 1, 3]
         )
         mixed = self.node("Reshape", mixed, self.ints(0, 0, -1))
-        x = self.node("Add", x, self.node("MatMul", mixed, self.weight(size.width, size.width)))
+        x = self.node("Add", x, self.product(mixed, size.width, size.width))
         y = self.norm(x)
-        gate = self.node("MatMul", y, self.weight(size.width, size.wide))
+        gate = self.product(y, size.width, size.wide)
         gate = self.node("Mul", gate, self.node("Sigmoid", gate))
-        y = self.node("Mul", gate, self.node("MatMul", y, self.weight(size.width, size.wide)))
-        return self.node("Add", x, self.node("MatMul", y, self.weight(size.wide, size.width)))
+        y = self.node("Mul", gate, self.product(y, size.width, size.wide))
+        return self.node("Add", x, self.product(y, size.wide, size.width))
 
     def model(self) -> onnx.ModelProto:
         size, kinds = self.size, (TensorProto.INT64, TensorProto.FLOAT)
@@ -186,5 +220,5 @@ class _Graph:
             shape = ["batch", size.groups, "past + sequence", size.head]
             outputs.append(info(present, kinds[1], shape))
         graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, self.tensors)
-        opsets = [helper.make_opsetid("", 18)]
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=9)

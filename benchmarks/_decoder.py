@@ -19,22 +19,29 @@ rounded to 8 bits."""
 _WIDE, _WIDER, _LAYERS = 2048, 5632, 16
 
 
+def packed(
+    rng: np.random.Generator, k: int, n: int, form: str
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Random weights [k, n] as ``MatMulNBits`` takes them: its constants, and its attributes."""
+    block, zeros, level = FORMS[form]
+    blocks = k // block
+    given = {
+        "w": rng.integers(0, 256, (n, blocks, block // 2), np.uint8),
+        "s": rng.uniform(0.1, 0.3, (n, blocks)).astype(np.float32) / np.float32(k**0.5),
+    }
+    if zeros:  # near the middle, as those of a tool
+        given["z"] = np.full((n, (blocks + 1) // 2), 0x87, np.uint8)
+    return given, {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": level}
+
+
 def decoder(rows: int, form: str) -> onnx.ModelProto:
     """Products 2048 x 5632 and 5632 x 2048 in turns, on so many rows: 92 MB of packed numbers."""
-    block, zeros, level = FORMS[form]
     rng = np.random.default_rng(0)
     nodes, tensors, x = [], [], "x"
     for i in range(_LAYERS):
         k, n = (_WIDE, _WIDER) if i % 2 == 0 else (_WIDER, _WIDE)
-        blocks = k // block
-        given = {
-            "w": rng.integers(0, 256, (n, blocks, block // 2), np.uint8),
-            "s": rng.uniform(0.1, 0.3, (n, blocks)).astype(np.float32) / np.float32(k**0.5),
-        }
-        if zeros:  # near the middle, as those of a tool
-            given["z"] = np.full((n, blocks // 2), 0x87, np.uint8)
+        given, attrs = packed(rng, k, n, form)
         tensors += [numpy_helper.from_array(a, f"{name}{i}") for name, a in given.items()]
-        attrs = {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": level}
         inputs = [x, *(f"{name}{i}" for name in given)]
         nodes.append(
             helper.make_node("MatMulNBits", inputs, [f"y{i}"], domain="com.microsoft", **attrs)

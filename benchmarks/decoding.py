@@ -1,22 +1,28 @@
-"""A decoder of 12 layers that writes 256 tokens, one at a time, with a cache that grows.
+"""A decoder that writes 256 tokens, one at a time, with a cache that grows.
 
     python benchmarks/decoding.py [--threads 1,2] [--tokens 256] [--rounds 5] [--groups 9]
                                   [--engines copying,in_place,onnxruntime,openvino]
+    python benchmarks/decoding.py --billion --weights 'int4/32 level 4' --tokens 32 --prompt 128
+                                  [--memory]
 
 ``in_place`` continues a past in its memory (`tilework.runtime.Past`), ``copying`` is the same
 network whose outputs are handed back in; ONNX Runtime has the outputs of one run bound as the
 inputs of the next, OpenVINO keeps them as states (with the input for the order of beams by which
 it knows a cache). All are compiled once, for any past, begin with none, and are fed the same
-tokens; float32 throughout. Engines take turns of all tokens, with pauses; logits are compared
-after 32 tokens.
+tokens. The decoder is one of 12 layers in float32, or with ``--billion`` one of a billion weights;
+``--weights`` of products: packed ones of 4 bits, drawn at random (`_decoder.FORMS`). Engines take
+turns of all tokens, with pauses; logits are compared after 32 tokens.
 
 Bytes a token are those of the weights and of the cache so far; the bandwidth beside them is that
-of reading a block of as many bytes again and again, measured in each round.
+of reading a block of as many bytes again and again, measured in each round. ``--prompt`` times
+that many tokens in one run after no past, ``--memory`` the growth of a process, in which a small
+decoder has run, by the large one that has run a prompt and some tokens.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import statistics
 import tempfile
 import time
@@ -25,14 +31,15 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from _cached import Size, caches, decoder
+from _cached import BILLION, Size, caches, decoder
+from _decoder import FORMS
 
 import tilework as tw
 from tilework.kinds.cpu.calibrate.bandwidth import read_block
 from tilework.kinds.cpu.target import CpuTarget
 
-Decode = Callable[[np.ndarray], np.ndarray]
-"""Tokens, to be fed one after the other; returns the logits of the last one."""
+Decode = Callable[[np.ndarray, int], np.ndarray]
+"""Tokens, to be fed so many at a time; returns the logits of the last run."""
 _PAUSE_S = 0.05
 
 
@@ -45,33 +52,51 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=9)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--engines", default=",".join(_ENGINES))
+    parser.add_argument("--billion", action="store_true", help="a decoder of a billion weights")
+    parser.add_argument("--weights", default="float32", choices=["float32", *FORMS])
+    parser.add_argument("--prompt", type=int, default=0, help="tokens, timed in one run")
+    parser.add_argument("--memory", action="store_true", help="measure it instead of times")
     args = parser.parse_args()
-    size = Size(args.layers, groups=args.groups)
+    if args.billion:
+        size = Size(**BILLION, weights=args.weights)
+    else:
+        size = Size(args.layers, groups=args.groups, weights=args.weights)
+    names = args.engines.split(",")
     tokens = np.random.default_rng(0).integers(0, size.words, args.tokens)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "decoder.onnx")
         onnx.save(decoder(size), path)
         for threads in map(int, args.threads.split(",")):
-            compare(path, size, tokens, threads, args.engines.split(","), args.rounds)
+            if args.memory:
+                memory(path, size, len(tokens), args.prompt, threads, names)
+            else:
+                compare(path, size, tokens, args.prompt, threads, names, args.rounds)
 
 
 def compare(
-    path: str, size: Size, tokens: np.ndarray, threads: int, names: list[str], rounds: int
+    path: str,
+    size: Size,
+    tokens: np.ndarray,
+    prompt: int,
+    threads: int,
+    names: list[str],
+    rounds: int,
 ) -> None:
     """All engines in turns; prints a row for each."""
-    engines = {name: _ENGINES[name](path, size, len(tokens), threads) for name in names}
+    most = max(prompt, len(tokens))
+    engines = {name: _ENGINES[name](path, size, most, prompt, threads) for name in names}
     nbytes = int(size.weight_bytes + size.cache_bytes(len(tokens) / 2))
     target = CpuTarget(f"llvm -mcpu=native -num-cores={threads}")
     took: dict[str, list[float]] = {name: [] for name in names}
     shares: dict[str, list[float]] = {name: [] for name in names}
-    logits = {name: engine(tokens[:32]) for name, engine in engines.items()}
+    logits = {name: engine(tokens[:32], 1) for name, engine in engines.items()}
     error = {n: float(np.abs(x - logits[names[-1]]).max()) for n, x in logits.items()}
     for turn in range(rounds):
         bandwidth = read_block(nbytes // threads, target, threads, 3)
         for name in names if turn % 2 == 0 else names[::-1]:
             time.sleep(_PAUSE_S)
             began = time.perf_counter()
-            engines[name](tokens)
+            engines[name](tokens, 1)
             took[name].append((time.perf_counter() - began) / len(tokens))
             shares[name].append(nbytes / took[name][-1] * 1e-9 / bandwidth)
     print(f"\n{threads} threads, {nbytes / 1e6:.0f} MB a token, reading {bandwidth:.1f} GB/s")
@@ -88,47 +113,110 @@ def compare(
             f"{error[name]:.1e} |",
             flush=True,
         )
+    if prompt:
+        _time_prompt(engines, np.resize(tokens, prompt), rounds)
 
 
-def _ours(path: str, tokens: int, threads: int, in_place: bool) -> tw.Session:
+def _time_prompt(engines: dict[str, Decode], prompt: np.ndarray, rounds: int) -> None:
+    """A prompt in one run, by all engines in turns; prints a row for each."""
+    names = list(engines)
+    took: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(-1, rounds):  # the first one is not counted
+        for name in names if turn % 2 == 0 else names[::-1]:
+            time.sleep(_PAUSE_S)
+            began = time.perf_counter()
+            engines[name](prompt, len(prompt))
+            if turn >= 0:
+                took[name].append(time.perf_counter() - began)
+    print(f"\n| a prompt of {len(prompt)} | ms | in place over it |\n|---|---|---|")
+    for name in names:
+        mine = took.get("in_place", took[name])
+        ratio = statistics.median(a / b for a, b in zip(mine, took[name], strict=True))
+        print(f"| {name} | {1e3 * statistics.median(took[name]):.0f} | {ratio:.2f} |", flush=True)
+
+
+def memory(
+    path: str, size: Size, tokens: int, prompt: int, threads: int, names: list[str]
+) -> None:
+    """Growth of a process by an engine's session, each in a process of its own."""
+    held = size.weight_bytes + size.embedding_bytes
+    print(
+        f"\n{threads} threads; weights {size.weight_bytes / 1e6:.0f} MB, with the table of words"
+    )
+    print(f"{held / 1e6:.0f} MB\n\n| engine | growth, MB | over weights and table | at the most |")
+    print("|---|---|---|---|")
+    for name in names:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            given = (name, path, size, max(tokens, prompt), prompt, threads)
+            grown, most = pool.apply(_growth, given)
+        print(
+            f"| {name} | {grown / 1e6:.0f} | {grown / held:.2f} | {most / held:.2f} |", flush=True
+        )
+
+
+def _growth(
+    name: str, path: str, size: Size, tokens: int, prompt: int, threads: int
+) -> tuple[int, int]:
+    """Bytes by which this process grows for a session that runs, then and at the most."""
+    small = Size(1, 64, 64, 2, 2, 64, size.weights)
+    fed = np.zeros(8, np.int64)
+    with tempfile.TemporaryDirectory() as folder:
+        little = str(Path(folder) / "decoder.onnx")
+        onnx.save(decoder(small), little)
+        first = _ENGINES[name](little, small, tokens, prompt, threads)
+        first(fed, 1)
+    before = _resident("VmRSS")
+    engine = _ENGINES[name](path, size, tokens, prompt, threads)
+    if prompt:
+        engine(np.zeros(prompt, np.int64), prompt)
+    engine(fed, 1)
+    return _resident("VmRSS") - before, _resident("VmHWM") - before
+
+
+def _resident(what: str) -> int:
+    (line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(what))
+    return 1024 * int(line.split()[1])
+
+
+def _ours(path: str, tokens: int, prompt: int, threads: int, in_place: bool) -> tw.Session:
     return tw.Session(
         path,
         target=f"llvm -mcpu=native -num-cores={threads}",
         shapes={
             "batch": (1,),
-            "sequence": "1..16:1",
+            "sequence": f"1..{prompt}:1,{prompt}" if prompt else "1..16:1",
             "past": f"0..{tokens}:{tokens // 2}",
         },
         in_place=in_place,
     )
 
 
-def _in_place(path: str, size: Size, tokens: int, threads: int) -> Decode:
-    session = _ours(path, tokens, threads, True)
+def _in_place(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
+    session = _ours(path, tokens, prompt, threads, True)
 
-    def decode(fed: np.ndarray) -> np.ndarray:
+    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
         past = session.new_past()
-        for token in fed:
-            (logits,) = session.run(["logits"], _step(token, past.length), past=past)
+        for some in _pieces(fed, at_once):
+            (logits,) = session.run(["logits"], _step(some, past.length), past=past)
         return np.asarray(logits)
 
     return decode
 
 
-def _copying(path: str, size: Size, tokens: int, threads: int) -> Decode:
-    session = _ours(path, tokens, threads, False)
+def _copying(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
+    session = _ours(path, tokens, prompt, threads, False)
 
-    def decode(fed: np.ndarray) -> np.ndarray:
+    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
         kept = _nothing(size)
-        for n, token in enumerate(fed):
-            logits, *presents = session.run(None, {**_step(token, n), **kept})
+        for n, some in enumerate(_pieces(fed, at_once)):
+            logits, *presents = session.run(None, {**_step(some, n * at_once), **kept})
             kept = dict(zip(kept, presents, strict=True))
         return np.asarray(logits)
 
     return decode
 
 
-def _onnxruntime(path: str, size: Size, tokens: int, threads: int) -> Decode:
+def _onnxruntime(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -137,12 +225,12 @@ def _onnxruntime(path: str, size: Size, tokens: int, threads: int) -> Decode:
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     pairs = caches(size)
 
-    def decode(fed: np.ndarray) -> np.ndarray:
+    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
         binding = session.io_binding()
         for name, array in _nothing(size).items():
             binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
-        for n, token in enumerate(fed):
-            for name, array in _step(token, n).items():
+        for n, some in enumerate(_pieces(fed, at_once)):
+            for name, array in _step(some, n * at_once).items():
                 binding.bind_cpu_input(name, array)
             binding.clear_binding_outputs()
             for name in ("logits", *(present for _, present in pairs)):
@@ -156,7 +244,7 @@ def _onnxruntime(path: str, size: Size, tokens: int, threads: int) -> Decode:
     return decode
 
 
-def _openvino(path: str, size: Size, tokens: int, threads: int) -> Decode:
+def _openvino(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
     import openvino as ov
     from openvino import opset13 as ops
     from openvino._offline_transformations import apply_make_stateful_transformation
@@ -185,20 +273,24 @@ def _openvino(path: str, size: Size, tokens: int, threads: int) -> Decode:
     )
     request = compiled.create_infer_request()
 
-    def decode(fed: np.ndarray) -> np.ndarray:
+    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
         request.reset_state()
-        for n, token in enumerate(fed):
-            feeds = {**_step(token, n), "beam_idx": np.zeros(1, np.int32)}
+        for n, some in enumerate(_pieces(fed, at_once)):
+            feeds = {**_step(some, n * at_once), "beam_idx": np.zeros(1, np.int32)}
             request.infer(feeds, share_inputs=True, share_outputs=True)
         return np.array(request.get_output_tensor(0).data)
 
     return decode
 
 
-def _step(token: int, past: int) -> dict[str, np.ndarray]:
+def _pieces(fed: np.ndarray, at_once: int) -> list[np.ndarray]:
+    return [fed[n : n + at_once] for n in range(0, len(fed), at_once)]
+
+
+def _step(tokens: np.ndarray, past: int) -> dict[str, np.ndarray]:
     return {
-        "input_ids": np.full((1, 1), token, np.int64),
-        "attention_mask": np.ones((1, past + 1), np.int64),
+        "input_ids": tokens[None],
+        "attention_mask": np.ones((1, past + len(tokens)), np.int64),
     }
 
 
@@ -206,7 +298,7 @@ def _nothing(size: Size) -> dict[str, np.ndarray]:
     return {n: np.zeros((1, size.groups, 0, size.head), np.float32) for n, _ in caches(size)}
 
 
-_ENGINES: dict[str, Callable[[str, Size, int, int], Decode]] = {
+_ENGINES: dict[str, Callable[[str, Size, int, int, int], Decode]] = {
     "copying": _copying,
     "in_place": _in_place,
     "openvino": _openvino,

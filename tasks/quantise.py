@@ -1,4 +1,4 @@
-"""Make a network of 8 bits from one of float32, and measure what it lost.
+"""Make a network of 8 or 4 bits from one of float32, and measure what it lost.
 
 ONNX Runtime's quantiser does the work (`tasks.quantiser`). What its numbers mean, and that ours
 are the same, is said in docs/quantised.md.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ class Quantised:
         samples: how many the ranges are from.
         random: whether nobody gave them.
         before, after: bytes of both models.
-        narrow, products: convolutions and matrix products in 8 bits, and all.
-        loss: between ONNX Runtime in float32 and us in 8 bits.
+        narrow, products: convolutions and matrix products of few bits, and all.
+        loss: between ONNX Runtime in float32 and us in few bits.
     """
 
     output: str
@@ -60,6 +60,8 @@ def quantise(request: QuantiseRequest) -> Quantised:
         ModuleError: ONNX Runtime is not installed.
     """
     runtime = engine()
+    if request.weights is not None:
+        request.weights.check()
     place = Path(request.output)
     if place.suffix != ".onnx":
         raise NetworkError(f"{request.output}: a quantised network is written as an .onnx file")
@@ -76,6 +78,8 @@ def quantise(request: QuantiseRequest) -> Quantised:
         write_quantised(request, source, narrow_file, samples, folder)
         compared = _compared(samples)
         loss = _loss(peer, narrow_file, compared, request.shapes)
+        if request.weights is not None:
+            loss = replace(loss, what=f"weights of {request.weights.bits} bits")
         sizes = (model_bytes(source), model_bytes(narrow_file))
         narrow, products = _products(narrow_file)
         _moved(narrow_file.parent, place)
@@ -166,12 +170,13 @@ def loss_of(pairs: Sequence[tuple[Sequence[Any], Sequence[Any]]]) -> Loss:
 
 
 def _products(path: Path) -> tuple[int, int]:
-    """Convolutions and matrix products in 8 bits, and all, of a quantised file."""
+    """Convolutions and matrix products of few bits, and all, of a quantised file."""
     import onnx
 
     nodes = onnx.load(path, load_external_data=False).graph.node
     wide = {o for n in nodes if n.op_type == "DequantizeLinear" for o in n.output}
-    integer = sum(n.op_type in ("ConvInteger", "MatMulInteger") for n in nodes)
+    whole = ("ConvInteger", "MatMulInteger", "MatMulNBits")
+    integer = sum(n.op_type in whole for n in nodes)
     others = [n for n in nodes if n.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul")]
     return integer + sum(wide.issuperset(n.input[:2]) for n in others), integer + len(others)
 

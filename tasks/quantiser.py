@@ -1,4 +1,4 @@
-"""ONNX Runtime's quantiser: from a network of float32 and samples to one of 8 bits."""
+"""ONNX Runtime's quantiser: from a network of float32 and samples to one of 8 or 4 bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tasks.samples import Sample
-from tilework.errors import NetworkError
+from tasks.weights_quantiser import WeightsOnly, pack_weights
+from tilework.errors import ModuleError, NetworkError
 
 Scheme = Literal["static", "dynamic"]
 Method = Literal["minmax", "entropy", "percentile"]
@@ -33,6 +34,8 @@ class QuantiseRequest:
         keep: names of nodes that stay in float32.
         batch, layout: of a built-in network.
         shapes: of random samples, see `tasks.network.parse_shapes`; the file keeps its symbols.
+        weights: packs weights of matrix products alone, whose data stay float; `scheme` and
+            `method` mean nothing then, and samples only show what was lost.
     """
 
     network: str
@@ -44,6 +47,7 @@ class QuantiseRequest:
     batch: int = 1
     layout: str = "NHWC"
     shapes: tuple[str, ...] = ()
+    weights: WeightsOnly | None = None
 
 
 def write_quantised(
@@ -65,6 +69,9 @@ def write_quantised(
             save_as_external_data=large,
         )
         kept = list(request.keep)
+        if request.weights is not None:
+            pack_weights(prepared, output, request.weights, kept, large)
+            return
         if request.scheme == "dynamic":
             quantization.quantize_dynamic(
                 prepared,
@@ -140,7 +147,7 @@ def refusals(what: str) -> Iterator[None]:
     """Whatever another package raises, as one line."""
     try:
         yield
-    except NetworkError:
+    except (NetworkError, ModuleError):
         raise
     except Exception as error:
         said = " ".join(str(error).split())[:300]

@@ -78,6 +78,7 @@ class Loss:
         samples: on how many it was measured.
         agreeing, classified: rows of outputs of two axes whose largest element is at the same
             place, and how many rows there were; 0 of 0 without such outputs.
+        what: is in place of float32.
     """
 
     largest: float
@@ -85,11 +86,12 @@ class Loss:
     samples: int
     agreeing: int = 0
     classified: int = 0
+    what: str = "8 bits"
 
     def __str__(self) -> str:
         """In a line, for people."""
         said = (
-            f"8 bits against float32, on {self.samples} sample{'s' * (self.samples != 1)}: "
+            f"{self.what} against float32, on {self.samples} sample{'s' * (self.samples != 1)}: "
             f"largest error {digits(100 * self.largest)} % of the largest output, "
             f"mean error {digits(100 * self.mean)} %"
         )

@@ -33,6 +33,10 @@ def test_8_bits_and_what_they_cost(cli, tmp_path):
     assert "3 of 3 convolutions and products in 8 bits" in result.output
     assert "8 bits against float32, on 8 samples: largest error" in result.output
     assert (tmp_path / "mlp.int8.onnx").exists()
+    told = cli.error("quantize", "mlp", "--block", 64)
+    assert "--block, --zeros and --level belong to --weights int4 or int8" in told
+    told = cli.error("quantize", "mlp", "--weights", "int4", "--scheme", "dynamic")
+    assert "--scheme and --method are of data" in told
     budget = ("--trials", 8, "--seconds", 20, "--threads", 1, "--no-prefect")
     report = cli.json("tune", "mlp", "--precision", "int8", *budget)
     assert report["check"]["max_rel_error"] <= 1e-3 < report["loss"]["largest"] < 0.1

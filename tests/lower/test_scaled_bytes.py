@@ -97,6 +97,16 @@ def test_rows_that_a_run_decides():
                 np.testing.assert_allclose(got / scale, expected / scale, 0, 1e-5)
 
 
+def test_one_row_that_is_left_over_stays_with_vectors():
+    """Its weights would be unpacked to memory for it alone."""
+    task = task_of(product(symbol("rows", 1, 70, (40,)), 4, 8, 64, 4, ""), AMX)
+    rows = list(some(task, np.random.default_rng(0), 1))
+    assert rows
+    for sketch, row in rows:
+        text = generate(task, sketch.id, row).text
+        assert "tdpbsud" in text and "vpdpbusd" in text
+
+
 @pytest.mark.parametrize(
     ("cpu", "rows", "instruction"),
     [

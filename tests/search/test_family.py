@@ -18,7 +18,7 @@ from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.records import to_records
 from tilework.model import DraftModel
 from tilework.model.draft import draft_of
-from tilework.model.drafted import drafted
+from tilework.model.drafted import drafted, forget_choices
 from tilework.model.family import family_of, members_of
 from tilework.record import MemoryHistory, Purpose, Status
 from tilework.search import PolicyParams, TuningOptions, TuningRun, TuningSession
@@ -63,9 +63,9 @@ class DraftMeasurer:
         return Measured(candidate, Status.ok, latency_s=seconds * factor)
 
 
-def dense():
+def dense(rows=SEQ):
     """A dense layer of some rows."""
-    x, w = te.placeholder((SEQ, 12), "x"), te.placeholder((12, 40), "w")
+    x, w = te.placeholder((rows, 12), "x"), te.placeholder((12, 40), "w")
     return te.ComputeDAG([x, w, open_families.matmul(x, w, "y")])
 
 
@@ -304,3 +304,13 @@ def test_points_that_are_not_searched():
     assert [
         m.at for m in FamilySpace(SearchTask(softmax_of_scores(1, alone), TARGET)).members
     ] == [{alone.symbols[0]: 64}]
+
+
+def test_a_choice_is_not_that_of_other_typical_points():
+    """One row is looked at first, then many: the choice is remembered, and not for the other."""
+    one, many = (SearchTask(dense(symbol("rows", 1, 512, (n,))), TARGET) for n in (1, 512))
+    assert one.workload_key == many.workload_key
+    of_one, of_many = drafted(one), drafted(many)
+    forget_choices()
+    assert of_many == drafted(many)
+    assert of_one != of_many

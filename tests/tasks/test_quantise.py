@@ -18,6 +18,7 @@ from tasks.network import NetworkSpec, Sparse
 from tasks.quantise import loss_of, quantise
 from tasks.quantiser import QuantiseRequest
 from tasks.samples import End, read_samples
+from tasks.weights_quantiser import WeightsOnly
 from tilework.errors import NetworkError
 
 TARGET = tw.Target("llvm -mcpu=native -num-cores=1")
@@ -94,6 +95,77 @@ def test_what_is_kept_and_what_is_computed_in_each_run(model, samples, tmp_path)
 def test_random_samples_are_at_the_typical_points(model, tmp_path):
     made = quantise(QuantiseRequest(model, str(tmp_path / "a.onnx"), shapes=("batch=1..8:2,4",)))
     assert made.random and made.loss.classified == 4 * 2 + 4 * 4
+
+
+DENSE = """
+net (float[batch, 48] x) => (float[batch, 10] y) {
+  a = Gemm<transB = 1>(x, w, b)
+  c = Relu(a)
+  y = Gemm(c, v, d)
+}
+"""
+
+
+def dense(folder):
+    rng = np.random.default_rng(0)
+    made = onnx.parser.parse_model(OPSET.replace("{opset}", "17") + DENSE)
+    for i, node in enumerate(made.graph.node):
+        node.name = f"node{i}"
+    for name, shape in {"w": (64, 48), "b": (64,), "v": (64, 10), "d": (10,)}.items():
+        array = rng.standard_normal(shape).astype(np.float32)
+        made.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(made, folder / "dense.onnx")
+    return str(folder / "dense.onnx")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [WeightsOnly(block=16), WeightsOnly(4, 32, True, 0), WeightsOnly(8, 64, level=0)],
+    ids=str,
+)
+def test_weights_alone_are_packed(how, tmp_path):
+    """Dense layers as well; what it lost is what ONNX Runtime loses by the same file."""
+    ort = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx_ir")
+    before, after = dense(tmp_path), str(tmp_path / "narrow.onnx")
+    x = np.random.default_rng(1).standard_normal((6, 48)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    made = quantise(QuantiseRequest(before, after, str(tmp_path / "samples.npz"), weights=how))
+    assert (made.narrow, made.products, made.samples) == (2, 2, 6)
+    assert made.after < made.before
+    nodes = [n for n in onnx.load(after).graph.node if n.op_type == "MatMulNBits"]
+    for node in nodes:
+        attrs = {a.name: a.i for a in node.attribute}
+        assert (attrs["bits"], attrs["block_size"]) == (how.bits, how.block)
+        assert attrs.get("accuracy_level", 0) == how.level
+        assert (len(node.input) > 3) == how.zeros
+    outputs = [ort.InferenceSession(p).run(None, {"x": x}) for p in (after, before)]
+    assert made.loss.largest == pytest.approx(loss_of([tuple(outputs)]).largest, rel=0.05)
+    assert str(made.loss).startswith(f"weights of {how.bits} bits against float32, on 6 samples")
+
+
+def test_packed_weights_may_be_kept_out(tmp_path):
+    pytest.importorskip("onnx_ir")
+    source, place = dense(tmp_path), str(tmp_path / "a.onnx")
+    some = quantise(QuantiseRequest(source, place, keep=("node0",), weights=WeightsOnly()))
+    assert (some.narrow, some.products) == (1, 2)
+    with pytest.raises(NetworkError, match="no product that may change has constant weights"):
+        quantise(QuantiseRequest(source, place, keep=("node0", "node2"), weights=WeightsOnly()))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (WeightsOnly(block=24), "--block is 24; it must be a power of two from 16 on"),
+        (WeightsOnly(block=8), "--block is 8; it must be a power of two"),
+        (WeightsOnly(level=5), "--level is 5; it must be 0 to 4"),
+        (WeightsOnly(bits=3), "weights of 3 bits are not made"),
+    ],
+    ids=str,
+)
+def test_packed_weights_that_are_none(how, said, model, tmp_path):
+    with pytest.raises(NetworkError, match=said):
+        quantise(QuantiseRequest(model, str(tmp_path / "a.onnx"), weights=how))
 
 
 def test_the_loss_is_the_worst_output_s():

@@ -24,7 +24,7 @@ def from_torch(
     Args:
         module: a `torch.nn.Module`; it is exported in evaluation mode, and left as it was. Or a
             `torch.export.ExportedProgram` of static shapes, which needs no other argument, and
-            no exporter.
+            no exporter. Or what a quantiser of PyTorch made of one (pt2e).
         example_inputs: a tensor, or a tuple of them; the network has their shapes and types.
         input_names: of the network's inputs; by default those of ``module.forward``.
         opset: of the ONNX model in between.
@@ -36,6 +36,8 @@ def from_torch(
     try:
         import torch
 
+        if _is_quantised(module):
+            module = torch.export.export(module, _tensors(example_inputs))
         if isinstance(module, torch.export.ExportedProgram):
             from tilework.graph.aten.exported import from_exported
 
@@ -50,9 +52,7 @@ def from_torch(
 
     if not isinstance(module, torch.nn.Module):
         raise NetworkError(f"from_torch takes a torch.nn.Module, not {type(module).__name__}")
-    inputs = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else example_inputs
-    if isinstance(inputs, Mapping) or not all(isinstance(x, torch.Tensor) for x in inputs):
-        raise NetworkError("from_torch takes its example inputs as a tensor or a tuple of tensors")
+    inputs = _tensors(example_inputs)
     was_training = module.training
     module.eval()
     with TemporaryDirectory() as folder:
@@ -62,7 +62,7 @@ def from_torch(
                 warnings.simplefilter("ignore")
                 torch.onnx.export(
                     module,
-                    tuple(inputs),
+                    inputs,
                     str(path),
                     input_names=None if input_names is None else list(input_names),
                     opset_version=opset,
@@ -76,6 +76,28 @@ def from_torch(
         finally:
             module.train(was_training)
         return from_onnx(path)
+
+
+def _tensors(example_inputs: Any) -> tuple[Any, ...]:
+    import torch
+
+    inputs = (example_inputs,) if isinstance(example_inputs, torch.Tensor) else example_inputs
+    if (
+        inputs is None
+        or isinstance(inputs, Mapping)
+        or not all(isinstance(x, torch.Tensor) for x in inputs)
+    ):
+        raise NetworkError("from_torch takes its example inputs as a tensor or a tuple of tensors")
+    return tuple(inputs)
+
+
+def _is_quantised(module: Any) -> bool:
+    """Whether it is a program that was quantised (pt2e): PyTorch's exporter to ONNX lacks some."""
+    import torch
+
+    return isinstance(module, torch.fx.GraphModule) and any(
+        getattr(n.target, "namespace", "") == "quantized_decomposed" for n in module.graph.nodes
+    )
 
 
 def _reason(e: Exception) -> str:

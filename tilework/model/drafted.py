@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
+from tilework.index.documents import table_document
 from tilework.model.base import Rows
 from tilework.model.choice import Choice as Choice
 from tilework.model.draft import draft_of
@@ -95,8 +96,9 @@ class Drafted(NamedTuple):
     few: Sequence[tuple[int, Rows]]
 
 
-_FOUND: BoundedCache[tuple[str, str, bool], Drafted | None] = BoundedCache(1024)
-"""A run asks twice: when its search begins, and when it compiles what untuned users get."""
+_FOUND: BoundedCache[tuple[str, str, bool, str], Drafted | None] = BoundedCache(1024)
+"""A run asks twice: when its search begins, and when it compiles what untuned users get. Workloads
+of one key differ where their symbols have other typical points."""
 
 
 def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
@@ -116,7 +118,8 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
-    return _FOUND.get_or_make((task.workload_key, str(task.target), direct), find)
+    looked_at = str(table_document(task.compute_dag.symbols))
+    return _FOUND.get_or_make((task.workload_key, str(task.target), direct, looked_at), find)
 
 
 def forget_choices() -> None:

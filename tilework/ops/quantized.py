@@ -1,8 +1,8 @@
 """Quantised numbers: integers ``q`` that stand for ``(q - zero) * scale``.
 
-What is computed is exact to the last bit, as the standard and ONNX Runtime's kernels have it:
-quotients are quotients, a product is rounded before anything is added to it, ties go to the even
-number, and what does not fit is limited before it is converted.
+What is computed is exact to the last bit, as the standard and ONNX Runtime's kernels have it, and
+PyTorch's where asked: quotients are quotients, a product is rounded before anything is added to
+it, ties go to the even number, and what does not fit is limited before it is converted.
 """
 
 from __future__ import annotations
@@ -14,14 +14,21 @@ from tilework.ops.elementwise import axis_names, broadcast_index
 from tilework.ops.storage import computed
 
 
-def quantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
+def quantize(
+    x: te.Tensor, scale: te.Tensor, zero: te.Tensor, reciprocal: bool = False
+) -> te.Tensor:
     """``x / scale`` in float32, rounded, plus ``zero``, in the type of that; NaN is its least.
 
-    ``scale`` and ``zero`` broadcast to ``x``.
+    ``scale`` and ``zero`` broadcast to ``x``. With ``reciprocal`` it is ``x * (1 / scale)``, two
+    roundings instead of one, as PyTorch has it: another integer where a quotient is half of one.
     """
 
     def element(*at: te.Expr) -> te.Expr:
-        quotient = scalars.divide(computed(x[at]), broadcast_index(scale, at, x.shape))
+        number, step = computed(x[at]), broadcast_index(scale, at, x.shape)
+        if reciprocal:
+            quotient = number * scalars.divide(te.const(1.0), step)
+        else:
+            quotient = scalars.divide(number, step)
         return _saturated(te.round(quotient), broadcast_index(zero, at, x.shape))
 
     return te.compute(x.shape, element, name="T_quantize", axis_names=axis_names(x.ndim))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ShapeError, TileworkError
+from tilework.freed import give_back
 from tilework.revision import code_version
 from tilework.runtime.manifest import to_json
 from tilework.runtime.module import Module
@@ -222,6 +223,7 @@ class Forms:
         if self._cache is not None:
             later.finish()  # it may be this one
         module = self._kept(text)
+        fresh = module is None
         if module is None:
             from tilework.graph.onnx import ValuesNeeded
 
@@ -230,6 +232,8 @@ class Forms:
             except ValuesNeeded as e:
                 return e.inputs
         self._source.let_go()
+        if fresh:
+            give_back()
         if self._how.threads is not None:
             module.set_threads(self._how.threads)
         if isinstance(module, PartedModule):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.graph.aten.convert import CONVERTERS
+from tilework.graph.aten.convert.quantised import kept
 from tilework.graph.aten.dtypes import dtype_name
 from tilework.graph.aten.sizes import Sizes, hints, is_known
 from tilework.graph.failures import left_alone
@@ -206,7 +207,7 @@ class _Walk:
             if isinstance(self.env[n], Unsupported):
                 raise self.env[n]
         args, kwargs = _replaced(node.args, self.env), _replaced(node.kwargs, self.env)
-        if all(n in self.constant for n in sources):
+        if all(n in self.constant for n in sources) and not kept(node):
             known = self._folded(node, args, kwargs)
             if known is not None:
                 self.constant.add(node)
@@ -318,10 +319,11 @@ def _converter(node: Node) -> Converter:
     target = node.target
     space = getattr(target, "namespace", "")
     name = getattr(target, "__name__", str(target))
-    if space not in ("aten", "prims"):
-        raise Unsupported("an operator that is not PyTorch's own" if space else f"{name}")
-    base = name.split(".")[0]
+    own = space in ("aten", "prims")
+    base = name.split(".")[0] if own else f"{space}.{name.split('.')[0]}"
     key = name if name in CONVERTERS else base
+    if key not in CONVERTERS and not own:
+        raise Unsupported("an operator that is not PyTorch's own" if space else name)
     if key not in CONVERTERS:
         raise Unsupported("no such operator here")
     return CONVERTERS[key]

@@ -1,6 +1,7 @@
 """Quantised numbers, and what becomes of sums of their products.
 
-    quantize(x, scale, zero)        float32 -> the type of zero
+    quantize(x, scale, zero)        float32 -> the type of zero; with the attribute `reciprocal` by
+                                    a product with 1 / scale, as PyTorch has it
     dequantize(x, scale, zero)      integers, int32 included -> float32
     requantize(x, init, scale, zero)  int32 -> the type of zero
     flip_sign(x)                    uint8 -> int8, 128 less; int8 -> uint8, 128 more
@@ -73,7 +74,11 @@ def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
 _FLOAT = ("float32",)
 
 OPERATORS = (
-    _operator("quantize", _infer(_FLOAT, (_FLOAT, QUANTIZED), None), declared(quantized.quantize)),
+    _operator(
+        "quantize",
+        _infer(_FLOAT, (_FLOAT, QUANTIZED), None),
+        declared(quantized.quantize, "reciprocal"),
+    ),
     _operator("dequantize", _infer_dequantize, declared(quantized.dequantize)),
     _operator(
         "requantize",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,15 @@ class Parameters:
         return b.constant(np.asarray(self.scale), "scale"), b.constant(zero, "zero")
 
 
+@dataclass(frozen=True)
+class Computed:
+    """One scale and one zero point that a run computes: values, and the type of the numbers."""
+
+    scale: str
+    zero: str
+    dtype: str
+
+
 @dataclass(frozen=True, eq=False)
 class QuantisedConstant:
     """Integers that stand for ``(numbers - zeros) * scales``; all of one shape."""
@@ -57,6 +67,16 @@ def parameters(source: Network | Builder, node: Node) -> Parameters | None:
     if zero.dtype.name not in BYTES or not _SCALES[0] < s < _SCALES[1]:
         return None
     return Parameters(s, int(zero.reshape(())), zero.dtype.name)
+
+
+def computed(source: Network | Builder, node: Node) -> Computed | None:
+    """Those of a ``dequantize`` node, if there is one of each, and one at least is no constant."""
+    numbers, scale, zero = node.inputs
+    if all(v in source.constants for v in (scale, zero)):
+        return None
+    one = all(math.prod(source.types[v].shape) == 1 for v in (scale, zero))
+    dtype = source.types[numbers].dtype
+    return Computed(scale, zero, dtype) if one and dtype in BYTES else None
 
 
 def quantised_constant(net: Network, value: str) -> QuantisedConstant | None:

@@ -15,11 +15,15 @@ from tilework.graph.operators import CONVOLUTIONS, Shape
 from tilework.graph.passes._built import alone
 from tilework.graph.passes._quantised import (
     FLIP,
+    Computed,
     Parameters,
     QuantisedConstant,
+    computed,
     parameters,
     quantised_constant,
 )
+from tilework.index.extents import known_shape
+from tilework.index.symbols import symbols_of
 
 _PRODUCTS = (*CONVOLUTIONS, "dense", "matmul")
 _GROUP = 4
@@ -43,7 +47,8 @@ def integer_products(net: Network) -> Network:
 
     with ``init = b - zx * sum(w - zw)``. Weights are made signed, data have been made unsigned
     (`move_quantised`); the zero points that weights have then are taken, times the sum of each
-    window of the data. Products stay where sums could leave 32 bits, or parameters are data.
+    window of the data. Products stay where sums could leave 32 bits. Scale and zero point of the
+    data may be computed by a run; sums are dequantised then.
     """
     if not any(n.op == "dequantize" for n in net.nodes):
         return net
@@ -72,7 +77,7 @@ class _Match:
     Attributes:
         product: the product.
         data: the integers that it reads, by name.
-        x: their parameters.
+        x: their parameters, perhaps computed.
         w: the weights.
         scales, zeros: of the weights, by output channel.
         bias: in the integers of the sums, by output channel.
@@ -85,7 +90,7 @@ class _Match:
 
     product: Node
     data: str
-    x: Parameters
+    x: Parameters | Computed
     w: QuantisedConstant
     scales: NDArray[np.float32]
     zeros: NDArray[np.int64]
@@ -104,7 +109,8 @@ def _match(net: Network, node: Node) -> _Match | None:
     source = net.producer.get(node.inputs[0])
     if source is None or source.op != "dequantize" or source.inputs[0] in net.constants:
         return None
-    x, w = parameters(net, source), quantised_constant(net, node.inputs[1])
+    x = parameters(net, source) or computed(net, source)
+    w = quantised_constant(net, node.inputs[1])
     if x is None or w is None or w.dtype not in ("int8", "uint8"):
         return None
     if node.attrs.get("layout", "NCHW") != "NCHW":
@@ -114,7 +120,12 @@ def _match(net: Network, node: Node) -> _Match | None:
     if scales is None or zeros is None:
         return None
     shape = net.types[node.name].shape
-    tail = _tail(net, node, x.scale * scales)
+    if isinstance(x, Computed):
+        if symbols_of(net.types[source.name].shape[2:]) and any(node.attrs.get("pads", ())):
+            return None
+        tail = _Tail(node)
+    else:
+        tail = _tail(net, node, x.scale * scales)
     largest = np.abs(np.moveaxis(w.numbers - w.zeros, axis, 0).reshape(len(scales), -1)).sum(1)
     for end in (tail, _Tail(node)):
         bias = np.zeros(len(scales), np.int64) if end.bias is None else end.bias
@@ -210,12 +221,20 @@ class _Integers:
     def __init__(self, b: Builder, match: _Match, new: Mapping[str, str]) -> None:
         self.b = b
         self.m = match
-        self.x = match.x.unsigned
         self.data = new[match.data]
         if match.x.dtype == "int8":
             self.data = b.op("flip_sign", self.data)
         self.conv = match.product.op in CONVOLUTIONS
         self.groups = match.product.attrs.get("groups", 1)
+        self.attrs = dict(match.product.attrs)
+        self.fill = 0  # what is around the data of a convolution
+        if isinstance(match.x, Computed):
+            self.scale = new[match.x.scale]
+            self.zero = self._unsigned(new[match.x.zero])
+            if self.conv:
+                self._surround()
+        else:
+            self.fill = match.x.unsigned.zero
 
     def built(self) -> str:
         """The value of the match's last node."""
@@ -225,8 +244,13 @@ class _Integers:
         wide = np.moveaxis(weights, self._axis(), 0).reshape(len(m.scales), -1)
         if zeros.any():
             acc = b.op("add", acc, self._of_windows(zeros))
-        terms = wide.shape[1]
-        init = m.bias - self.x.zero * (wide.sum(1) - terms * zeros)
+        of_zero = wide.sum(1) - wide.shape[1] * zeros
+        if isinstance(m.x, Computed):
+            factors = self._vector(m.scales), self._vector(of_zero.astype(np.int32))
+            given = zip((self.scale, self.zero), factors, strict=True)
+            own = (b.op("multiply", x, factor) for x, factor in given)
+            return b.op("dequantize", acc, *own, name=m.last.name)
+        init = m.bias - self.fill * of_zero
         of_sums = m.x.scale * m.scales
         if m.y is None:
             parts = self._vector(of_sums), self._vector((-init).astype(np.int32))
@@ -242,6 +266,26 @@ class _Integers:
         for view in m.tail:
             out = b.op("reshape", out, name=view.name, shape=view.attrs["shape"])
         return out
+
+    def _unsigned(self, zero: str) -> str:
+        """A zero point as int32, of the same numbers as uint8."""
+        wide = self.b.op("cast", zero, to="int32")
+        if self.m.x.dtype == "uint8":
+            return wide
+        return self.b.op("add", wide, self.b.constant(np.asarray(FLIP, np.int32), "flip"))
+
+    def _surround(self) -> None:
+        """Put the computed zero point around the data, as far as the convolution pads them."""
+        b, pads = self.b, self.attrs.get("pads", ())
+        if not any(pads):
+            return
+        shape, rank = known_shape(b.shape(self.data)), len(pads) // 2
+        before, after = (0, 0, *pads[:rank]), (0, 0, *pads[rank:])
+        inside = np.ones((1, 1, *shape[2:]), np.bool_)
+        mask = b.constant(np.pad(inside, list(zip(before, after, strict=True))), "inside")
+        wide = b.op("pad", self.data, before=before, after=after, value=0)
+        self.data = b.op("where", mask, wide, b.op("cast", self.zero, to="uint8"))
+        self.attrs["pads"] = (0,) * len(pads)
 
     def _axis(self) -> int:
         """The dimension of the weights that output channels are."""
@@ -265,7 +309,7 @@ class _Integers:
 
     def _product(self, weights: NDArray[Any]) -> str:
         m, b = self.m, self.b
-        data, attrs = self.data, {**m.product.attrs, "sums": "int32"}
+        data, attrs = self.data, {**self.attrs, "sums": "int32"}
         along = 1 if self.conv or self._axis() == 0 else 0  # channels of the weights
         short = -weights.shape[along] % _GROUP
         if short and self.groups == 1:
@@ -274,8 +318,8 @@ class _Integers:
             data = b.op("pad", data, before=(0,) * rank, after=ends, value=0)
             width = [(0, short if d == along else 0) for d in range(weights.ndim)]
             weights = np.pad(weights, width)
-        if self.conv and self.x.zero:
-            attrs["fill"] = self.x.zero
+        if self.conv and self.fill:
+            attrs["fill"] = self.fill
         op = m.product.op
         if op == "matmul":  # constants are kept as [out, in]
             weights = weights if m.product.attrs.get("transpose_b") else weights.T
@@ -289,10 +333,10 @@ class _Integers:
         wide = b.op("cast", self.data, to="int32")
         total = b.op("reduce_sum", wide, axes=(1,), keepdims=True)
         kernel = m.w.numbers.shape[2:]
-        attrs = dict(m.product.attrs)
+        attrs = dict(self.attrs)
         plain = all(set(attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0)))
         if self.conv and not (plain and set(kernel) == {1}):
-            attrs["fill"] = self.x.zero * m.w.numbers.shape[1]
+            attrs["fill"] = self.fill * m.w.numbers.shape[1]
             ones = b.constant(np.ones((1, 1, *kernel), np.int32), "ones")
             total = b.op(m.product.op, total, ones, **attrs)
         return b.op("multiply", total, self._vector((-zeros).astype(np.int32)))

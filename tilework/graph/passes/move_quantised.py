@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilework.graph.ir import Builder, Network, Node, keep, rewrite
 from tilework.graph.operators import MAX_POOLS
 from tilework.graph.passes._built import Built
-from tilework.graph.passes._quantised import Parameters, parameters
+from tilework.graph.passes._quantised import Parameters, computed, parameters
 
 _MOVES = ("reshape", "transpose", "slice", "concat", *MAX_POOLS)
 """The result's elements are some of the inputs', in their order where they are compared."""
@@ -14,7 +16,8 @@ _MOVES = ("reshape", "transpose", "slice", "concat", *MAX_POOLS)
 def move_quantised(net: Network) -> Network:
     """Let operators that only move numbers, or choose the largest, do so before dequantisation.
 
-    All rules keep every bit; scales are one for a whole value.
+    All rules keep every bit; scales are one for a whole value. That of one that is moved alone may
+    be computed.
 
     rewrite:
         f(dequantize(x))               ->  dequantize(f(x))     for views, moves, max_pool
@@ -51,7 +54,7 @@ def _quantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) ->
         x = view.inputs[0]
     y = _inner(b, built, x, wanted)
     if y is None:
-        y = b.op("quantize", x, *wanted.unsigned.constants(b), name=node.name)
+        y = b.op("quantize", x, *wanted.unsigned.constants(b), name=node.name, **node.attrs)
         if wanted.dtype == "int8":
             y = b.op("flip_sign", y, name=f"{node.name}_signed")
     return y if view is None else b.op("reshape", y, name=node.name, shape=view.attrs["shape"])
@@ -89,7 +92,18 @@ def _moved(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str
     sources = [n for n in before if n is not None and n.inputs[0] not in b.constants]
     all_own = {parameters(b, n) for n in sources}
     own = all_own.pop() if len(all_own) == 1 else None
-    if len(sources) < len(inputs) or own is None:
+    if len(sources) < len(inputs):
+        return keep(b, node, inputs)
+    parts = _computed(b, sources) if own is None else own.constants(b)
+    if parts is None:
         return keep(b, node, inputs)
     y = b.op(node.op, *(n.inputs[0] for n in sources), name=f"{node.name}_bytes", **node.attrs)
-    return b.op("dequantize", y, *own.constants(b), name=node.name)
+    return b.op("dequantize", y, *parts, name=node.name)
+
+
+def _computed(b: Builder, sources: Sequence[Node]) -> tuple[str, str] | None:
+    """Scale and zero point that a run computes, if one value alone is moved."""
+    own = computed(b, sources[0]) if len(sources) == 1 else None
+    if own is None or any(len(b.shape(v)) > 1 for v in (own.scale, own.zero)):
+        return None
+    return own.scale, own.zero

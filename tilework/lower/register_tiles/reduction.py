@@ -18,6 +18,7 @@ This file makes the loops; what happens inside R1 and S3 is that of `register_ti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilework.lower.common import nest
@@ -46,6 +47,9 @@ from tilework.te.expr import Axis, Reduce
 from tilework.te.tensor import Operation
 
 Regions = dict[Attached, AttachedBuffer]
+
+_FEW_ROWS = 2
+"""Of a tile that unpacks weights for a matrix unit: so few, left over, are faster in registers."""
 
 
 def lower_reduction(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
@@ -94,7 +98,8 @@ def _one_tile(
     if not block.ragged:
         addend = Addend(ctx, version, by_op, reduction, source)
         tile = RegisterTile.of(ctx, version, addend, partial)
-        if block.scaled is not None and sums is not None:
+        rows = math.prod(version.size(a) for a in block.spatial[:-1])
+        if block.scaled is not None and sums is not None and rows > _FEW_ROWS:
             return scaled_matrix_tile(tile, block.scaled, sums)
         if block.scaled is not None:
             return scaled_tile(tile, block.scaled)

@@ -9,8 +9,9 @@ After, where ``words`` are those of a block of the weights, `scaled_tile` for ve
       for m: for n:  total[m, n] += (float32(sums[m, n]) * scale + more) * factor
     for m: for n:  out[m, n] = epilogue(total[m, n])
 
-All rows of the tile share what was unpacked. Several blocks are added at once, for the sums and
-the scaled ones are in memory, where a core writes one vector a cycle.
+All rows of the tile share what was unpacked; one or two rows alone are `scaled_tile`'s. Several
+blocks are added at once, for the sums and the scaled ones are in memory, where a core writes one
+vector a cycle.
 """
 
 from __future__ import annotations

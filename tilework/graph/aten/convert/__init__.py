@@ -1,4 +1,7 @@
-"""What each core operator becomes; keys are ATen's names, with an overload or for all of them."""
+"""What each core operator becomes; keys are ATen's names, with an overload or for all of them.
+
+Names of other libraries of PyTorch stand behind their library's.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from tilework.graph.aten.convert import (
     indexing,
     matrices,
     normal,
+    quantised,
     reductions,
     slices,
     views,
@@ -17,8 +21,8 @@ from tilework.graph.aten.convert import (
 )
 
 _FAMILIES = (
-    activations, arithmetic, attention, indexing, matrices, normal, reductions, slices,
-    views, windows,
+    activations, arithmetic, attention, indexing, matrices, normal, quantised,
+    reductions, slices, views, windows,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {k: v for f in _FAMILIES for k, v in f.CONVERTERS.items()}

@@ -32,7 +32,11 @@ def _saturated(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
 
 def _quantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     x, scale, zero = inputs
-    w.add("Div", [x, scale], f"{out}_quotient")
+    if node.attrs.get("reciprocal"):
+        w.add("Reciprocal", [scale], f"{out}_factor")
+        w.add("Mul", [x, f"{out}_factor"], f"{out}_quotient")
+    else:
+        w.add("Div", [x, scale], f"{out}_quotient")
     _saturated(w, node, f"{out}_quotient", zero, out)
 
 
