@@ -1,9 +1,4 @@
-"""What the draft has said of rows of a family, and what follows from it for others.
-
-Seconds of a row are the sum of those of its blocks, each of which has decisions of its own. So the
-best of a thousand random rows is far from the best row where there are six blocks, and the best
-of each block, put together, is near.
-"""
+"""What the draft has said of rows of a family, point by point."""
 
 from __future__ import annotations
 
@@ -22,10 +17,9 @@ from tilework.overriding import override
 
 Floats = NDArray[np.float64]
 
-ALL = slice(None)
-"""All points."""
-_TURNS = 2
-"""How often the best blocks are put together: what one counts at a point hangs on the others."""
+SLACK = 1.03
+"""Of rows that take at most so many times the seconds of the best, that with the least code is
+taken: a tile of 22 rows is compiled for each number of rows that may be left."""
 
 
 class Found(NamedTuple):
@@ -41,62 +35,50 @@ class Asked(FamilyDraft):
     """The draft of a family, which remembers what it has said.
 
     Attributes:
-        said: by id of a sketch, rows and the seconds of their blocks: by point, row and block.
+        said: by id of a sketch, rows and the logarithms of their seconds, a line for each point.
     """
 
     said: dict[int, list[tuple[Rows, Floats]]] = field(default_factory=dict)
 
     @override
     def logs(self, sketch: FamilySketch, rows: Rows) -> Floats:
-        each = np.array([self.draft.block_seconds(view, rows) for view in sketch.views])
-        self.said.setdefault(sketch.id, []).append((rows, each))
-        return np.asarray(np.log(each.sum(axis=2)))
+        found = super().logs(sketch, rows)
+        self.said.setdefault(sketch.id, []).append((rows, found))
+        return found
 
-    def mean(self, sketch: FamilySketch, rows: Rows, points: slice = ALL) -> Floats:
+    def mean(self, sketch: FamilySketch, rows: Rows, points: slice) -> Floats:
         """The mean of the logarithms of the seconds of P rows at some points."""
         views = sketch.views[points]
-        return np.mean([np.log(self.draft.seconds(view, rows)) for view in views], axis=0)
+        return np.asarray(np.mean([np.log(self.draft.seconds(v, rows)) for v in views], axis=0))
 
     def heard(self, sketch: FamilySketch) -> tuple[Rows, Floats]:
-        """All rows of a sketch that it was asked about, and the seconds of their blocks."""
+        """All rows of a sketch that it was asked about, and what it said."""
         said = self.said[sketch.id]
         if len(said) > 1:
-            rows, each = zip(*said, strict=True)
-            said[:] = [(np.concatenate(rows), np.concatenate(each, axis=1))]
+            rows, logs = zip(*said, strict=True)
+            said[:] = [(np.concatenate(rows), np.concatenate(logs, axis=1))]
         return said[0]
 
-    def best(self, family: Sequence[FamilySketch], points: slice = ALL) -> Found | None:
-        """The best row at some points by all that was said."""
+    def best(self, family: Sequence[FamilySketch], points: slice) -> Found:
+        """The row with the least code of those about as fast as the best at some points."""
         heard = [sketch for sketch in family if sketch.id in self.said]
-        each = [found for sketch in heard for found in self._composed(sketch, points)]
-        each.sort(key=lambda found: found.log)
-        return next((f for f in each if f.sketch.valid(f.row[None])[0]), None)
+        means = {s.id: self.heard(s)[1][points].mean(axis=0) for s in heard}
+        most = min(float(mean.min()) for mean in means.values()) + math.log(SLACK)
+        near: list[tuple[float, Found]] = []
+        for sketch in heard:
+            at = np.flatnonzero(means[sketch.id] <= most)
+            if len(at):
+                rows = self.heard(sketch)[0][at]
+                shortest = int(np.argmin(lengths := self.lengths(sketch, rows)))
+                log = float(means[sketch.id][at[shortest]])
+                near.append((float(lengths[shortest]), Found(sketch, rows[shortest], log)))
+        return min(near, key=lambda one: one[0])[1]
 
-    def improved(self, found: Found, points: slice, within: Around | None = None) -> Found:
+    def improved(self, found: Found, points: slice, within: Around) -> Found:
         """A row, or a better one that a few steps lead to."""
         some = _Some(self, found.sketch, points)
-        starts = [(math.exp(found.log), found.row)]
-        ((seconds, row),) = climbed(within or found.sketch, starts, some, [])
+        ((seconds, row),) = climbed(within, [(math.exp(found.log), found.row)], some, [])
         return Found(found.sketch, row, math.log(seconds))
-
-    def _composed(self, sketch: FamilySketch, points: slice) -> list[Found]:
-        """The best row of a sketch at some points, and those of the best blocks of all rows."""
-        rows, each = self.heard(sketch)
-        each = each[points]
-        logs = np.log(each.sum(axis=2)).mean(axis=0)
-        first = int(np.argmin(logs))
-        out, now = [Found(sketch, rows[first], float(logs[first]))], each[:, first].sum(axis=1)
-        by_block = sketch.views[0].by_block
-        for _ in range(_TURNS):
-            # what a block adds to the mean of logarithms, as long as it is a small part
-            bests = np.argmin((each / now[:, None, None]).sum(axis=0), axis=0)
-            now = each[:, bests, np.arange(len(by_block))].sum(axis=1)
-            row = rows[first].copy()
-            for best, decisions in zip(bests, by_block, strict=True):
-                columns = [c for d in decisions for c in d.columns]
-                row[columns] = rows[best, columns]
-            out.append(Found(sketch, row, float(np.log(now).mean())))
-        return out
 
 
 class _Some(NamedTuple):

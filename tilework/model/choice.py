@@ -48,3 +48,9 @@ class Choice(NamedTuple):
     device: str = ""
     origin: str = ""
     small: HandOver | None = None
+
+    @property
+    def schedules(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Its schedules: sketch and row, that for large extents first."""
+        small = () if self.small is None else (self.small[:2],)
+        return ((self.sketch_id, self.row), *small)

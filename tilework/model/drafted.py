@@ -22,7 +22,7 @@ from tilework.model.climbing import Around, Seen, climbed
 from tilework.model.climbing import Seconds as Compared
 from tilework.model.draft import draft_of
 from tilework.model.family import family_of, looked_at
-from tilework.model.second import for_family
+from tilework.model.second import with_second
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
@@ -117,7 +117,7 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
             if found is None:
                 return None
             points = looked_at(task.compute_dag.symbols)
-            choice = for_family(found.choice, family, task.compute_dag, points, asked)
+            choice = with_second(found.choice, family, task.compute_dag, points, asked)
             return found._replace(choice=choice)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
         return best_drafted(task.workload_key, str(task.target), sketches, draft)

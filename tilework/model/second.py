@@ -9,14 +9,15 @@ large extents packs them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from tilework.index.symbols import Point, Symbolic, value_at
-from tilework.model.asked import Asked, Found
+from tilework.model.asked import Asked, Floats, Found
 from tilework.model.base import Rows
 from tilework.model.choice import Choice, HandOver
 from tilework.model.family import FamilySketch
@@ -27,6 +28,10 @@ from tilework.te.tensor import Placeholder
 PAYS = 1.05
 """How many times as fast as one row two have to be, in the mean of the points, which is what their
 code is worth: it is twice as much, and takes twice as long to make."""
+
+_ALL = 20.0
+Program = tuple[int, tuple[int, ...]]
+"""A sketch's id and a row."""
 
 
 class Border(NamedTuple):
@@ -55,6 +60,7 @@ class Border(NamedTuple):
                 the ends; both are taken to be equally fast where the line through them is 0.
         """
         low, high = map(math.log, self.ends)
+        before, behind = max(before, -_ALL), min(behind, _ALL)  # what failed is never as fast
         share = 1.0 if behind <= before else min(max(-before / (behind - before), 0.0), 1.0)
         return min(max(int(math.exp(low + share * (high - low))), self.ends[0]), self.ends[1] - 1)
 
@@ -120,40 +126,76 @@ class Fixed:
         return [near[(self._with(near, row) == near).all(axis=1)] for near, row in pairs]
 
 
-def for_family(
+class Over(NamedTuple):
+    """Two programs of a family, and where the one hands over to the other."""
+
+    small: Program
+    large: Program
+    points: int
+    extent: Symbolic
+    most: int
+
+
+def handed_over(
+    logs: Mapping[Program, Floats],
+    best: Program,
+    family: Sequence[FamilySketch],
+    borders: Iterable[Border],
+) -> Over | None:
+    """The two of some programs that serve together, where that pays (`PAYS`).
+
+    Args:
+        logs: of each program, the logarithms of its seconds at the points.
+        best: the one that serves all points best.
+        family: the sketches.
+        borders: where one may hand over to another.
+    """
+    fixed = {sketch.id: Fixed(sketch) for sketch in family}
+    packs = any(one.columns for one in fixed.values())
+    alike: dict[object, list[Program]] = {}
+    for program in logs:
+        number, row = program
+        same = (number, *(row[c] for c in fixed[number].columns)) if packs else ()
+        alike.setdefault(same, []).append(program)
+    out, goal = None, float(logs[best].mean()) - math.log(PAYS)
+    for border, programs in product(borders, alike.values()):
+        at = border.first
+        small = min(programs, key=lambda p: (float(logs[p][:at].mean()), p))
+        large = min(programs, key=lambda p: (float(logs[p][at:].mean()), p))
+        mean = border.mean(float(logs[small][:at].mean()), float(logs[large][at:].mean()))
+        if mean < goal:
+            before, behind = (float(logs[small][i] - logs[large][i]) for i in (at - 1, at))
+            most = border.most(before, behind)
+            out, goal = Over(small, large, at, border.extent, most), mean
+    return out
+
+
+def with_second(
     choice: Choice,
     family: Sequence[FamilySketch],
     dag: ComputeDAG,
     points: Sequence[Point],
     asked: Asked,
 ) -> Choice:
-    """The row of a family that is best by the draft, or two where that pays (`PAYS`).
+    """A choice for a family, or two rows in its place where that pays (`PAYS`), by the draft.
 
     Args:
-        choice: the best of some random rows.
+        choice: the best row for all points.
         family: the sketches.
         dag: what they compute.
         points: those of the sketches' views.
         asked: what found the choice.
     """
-    one = asked.best(family)
-    if one is None:
-        return choice
-    if math.exp(one.log) < (choice.predicted_s or math.inf):
-        choice = choice._replace(
-            sketch_id=one.sketch.id, row=_plain(one), predicted_s=math.exp(one.log)
-        )
     best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
     for border in borders(dag, points):
         few, many = slice(border.first), slice(border.first, None)
         large, least = asked.best(family, many), asked.best(family, few)
-        if large is None or least is None or border.mean(least.log, large.log) >= best:
+        if border.mean(least.log, large.log) >= best:
             continue
-        large = asked.improved(large, many)
         small = _beside(large, least, family, asked, few)
         if small is not None and border.mean(small.log, large.log) < best:
             best = border.mean(small.log, large.log)
-            choice = _handed_over(choice, small, large, border, asked, best)
+            choice = _with_small(choice, small, large, border, asked, best)
     return choice
 
 
@@ -169,10 +211,10 @@ def _beside(
         return None
     logs = asked.mean(large.sketch, rows, points)
     i = int(np.argmin(logs))
-    return asked.improved(Found(large.sketch, rows[i], float(logs[i])), points, within=fixed)
+    return asked.improved(Found(large.sketch, rows[i], float(logs[i])), points, fixed)
 
 
-def _handed_over(
+def _with_small(
     choice: Choice, small: Found, large: Found, border: Border, asked: Asked, mean: float
 ) -> Choice:
     at = border.first - 1
