@@ -20,6 +20,7 @@ from tilework.model import DraftModel
 from tilework.model.draft import draft_of
 from tilework.model.drafted import drafted
 from tilework.model.family import family_of, members_of
+from tilework.model.second import PAYS
 from tilework.record import MemoryHistory, Purpose, Status
 from tilework.search import PolicyParams, TuningOptions, TuningRun, TuningSession
 from tilework.search.family import FamilySpace
@@ -229,10 +230,11 @@ def test_the_best_of_a_search_is_compiled(searched):
 def test_rows_are_compared_by_what_is_known_of_each_point(seed):
     """The rule, by hand: measured seconds, or the draft's times what records are of it."""
     (task,) = tasks_of(open_families.scores_of_turned_keys)
+    dag = task.compute_dag
     draft, family = drafted(task), {s.id: s for s in family_of(task)}
     members = members_of(task, list(family.values()))
     rng, history = np.random.default_rng(seed), MemoryHistory()
-    seconds, usual, programs = {}, [1.0] * len(members), {(draft.sketch_id, draft.row)}
+    seconds, usual, programs = {}, [1.0] * len(members), set(draft.schedules)
     for member in members[seed % 2 :]:
         ratios = []
         for number, twin in member.twins.items():
@@ -251,9 +253,9 @@ def test_rows_are_compared_by_what_is_known_of_each_point(seed):
                     programs.add((number, tuple(int(n) for n in plain)))
         usual[member.number] = float(np.quantile(ratios, DOUBT))
 
-    def score(program):
+    def logs(program):
         number, row = program
-        logs = []
+        out = []
         for member in members:
             twin = member.twins[number]
             placed, fits = twin.placed(np.array([row], np.int32))
@@ -262,11 +264,25 @@ def test_rows_are_compared_by_what_is_known_of_each_point(seed):
                 sketch, rows = family[number].views[member.number], np.array([row], np.int32)
             expected = usual[member.number] * draft_of(TARGET).seconds(sketch, rows)[0]
             at = (member.number, twin.static.id, tuple(placed[0]))
-            logs.append(math.log(seconds.get(at, expected) if fits[0] else expected))
-        return sum(logs) / len(logs)
+            out.append(math.log(seconds.get(at, expected) if fits[0] else expected))
+        return np.array(out)
 
-    choice = choose_schedule(task, history)
-    assert score((choice.sketch_id, choice.row)) == pytest.approx(min(map(score, programs)))
+    choice, table = choose_schedule(task, history), [logs(p) for p in sorted(programs)]
+    alone = min(one.mean() for one in table)
+    pairs = {
+        first: min(one[:first].sum() for one in table) + min(one[first:].sum() for one in table)
+        for first in range(1, len(members))
+    }
+    first, together = min(pairs.items(), key=lambda pair: pair[1])
+    if together / len(members) < alone - math.log(PAYS):
+        (seq,) = [s for s in dag.symbols if s.name == "seq"]
+        small, large = logs(choice.small[:2]), logs((choice.sketch_id, choice.row))
+        assert small[:first].sum() + large[first:].sum() == pytest.approx(together)
+        ends = [members[i].at[seq] for i in (first - 1, first)]
+        assert str(choice.small.extent) == "seq" and ends[0] <= choice.small.most < ends[1]
+    else:
+        assert choice.small is None
+        assert logs((choice.sketch_id, choice.row)).mean() == pytest.approx(alone)
 
 
 def test_a_program_that_was_wrong_at_a_point_is_not_taken():

@@ -96,7 +96,7 @@ def recorded(
         shown.latency_s if own and shown is not None else None,
         record_id=ids[-1],
         device=next(record.device for record in reversed(here) if record is not None),
-        small=None if over is None else HandOver(*over.small, over.extent, over.most),
+        small=None if over is None else HandOver(*over.small, over.grows, over.most),
     )
 
 

@@ -42,9 +42,9 @@ class Asked(FamilyDraft):
 
     @override
     def logs(self, sketch: FamilySketch, rows: Rows) -> Floats:
-        found = super().logs(sketch, rows)
-        self.said.setdefault(sketch.id, []).append((rows, found))
-        return found
+        spoken = super().logs(sketch, rows)
+        self.said.setdefault(sketch.id, []).append((rows, spoken))
+        return spoken
 
     def mean(self, sketch: FamilySketch, rows: Rows, points: slice) -> Floats:
         """The mean of the logarithms of the seconds of P rows at some points."""
@@ -72,13 +72,13 @@ class Asked(FamilyDraft):
                 shortest = int(np.argmin(lengths := self.lengths(sketch, rows)))
                 log = float(means[sketch.id][at[shortest]])
                 near.append((float(lengths[shortest]), Found(sketch, rows[shortest], log)))
-        return min(near, key=lambda one: one[0])[1]
+        return min(near, key=lambda pair: pair[0])[1]
 
-    def improved(self, found: Found, points: slice, within: Around) -> Found:
+    def improved(self, one: Found, points: slice, within: Around) -> Found:
         """A row, or a better one that a few steps lead to."""
-        some = _Some(self, found.sketch, points)
-        ((seconds, row),) = climbed(within, [(math.exp(found.log), found.row)], some, [])
-        return Found(found.sketch, row, math.log(seconds))
+        some = _Some(self, one.sketch, points)
+        ((seconds, row),) = climbed(within, [(math.exp(one.log), one.row)], some, [])
+        return Found(one.sketch, row, math.log(seconds))
 
 
 class _Some(NamedTuple):

@@ -113,12 +113,12 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
         if task.compute_dag.symbols:
             family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
             asked = Asked(draft)
-            found = best_drafted(task.workload_key, str(task.target), family, asked)
-            if found is None:
+            drafts = best_drafted(task.workload_key, str(task.target), family, asked)
+            if drafts is None:
                 return None
             points = looked_at(task.compute_dag.symbols)
-            choice = with_second(found.choice, family, task.compute_dag, points, asked)
-            return found._replace(choice=choice)
+            choice = with_second(drafts.choice, family, task.compute_dag, points, asked)
+            return drafts._replace(choice=choice)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 

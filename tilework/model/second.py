@@ -39,13 +39,13 @@ class Border(NamedTuple):
 
     Attributes:
         first, points: how many points come before, and how many there are.
-        extent: one that is larger at all points behind than at those before.
+        grows: an extent that is larger at all points behind than at those before.
         ends: its values on both sides.
     """
 
     first: int
     points: int
-    extent: Symbolic
+    grows: Symbolic
     ends: tuple[int, int]
 
     def mean(self, before: float, behind: float) -> float:
@@ -67,18 +67,16 @@ class Border(NamedTuple):
 
 def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
     """Between which of some points rows may change: by the axis that grows most there."""
-    axes = (a for op in dag.compute_ops for a in (*op.axes, *op.reduce_axes))
-    extents = sorted({a.extent for a in axes if isinstance(a.extent, Symbolic)}, key=str)
     out = []
     for first in range(1, len(points)):
-        found = []
-        for extent in extents:
+        possible = []
+        for extent in dag.open_extents:
             values = [value_at(extent, at) for at in points]
             ends = max(values[:first]), min(values[first:])
             if 0 < ends[0] < ends[1]:
-                found.append(Border(first, len(points), extent, ends))
-        if found:
-            out.append(max(found, key=lambda border: border.ends[1] / border.ends[0]))
+                possible.append(Border(first, len(points), extent, ends))
+        if possible:
+            out.append(max(possible, key=lambda border: border.ends[1] / border.ends[0]))
     return out
 
 
@@ -132,7 +130,7 @@ class Over(NamedTuple):
     small: Program
     large: Program
     points: int
-    extent: Symbolic
+    grows: Symbolic
     most: int
 
 
@@ -166,7 +164,7 @@ def handed_over(
         if mean < goal:
             before, behind = (float(logs[small][i] - logs[large][i]) for i in (at - 1, at))
             most = border.most(before, behind)
-            out, goal = Over(small, large, at, border.extent, most), mean
+            out, goal = Over(small, large, at, border.grows, most), mean
     return out
 
 
@@ -224,11 +222,11 @@ def _with_small(
         - float(asked.mean(large.sketch, large.row[None], end)[0])
         for end in ends
     )
-    over = HandOver(small.sketch.id, _plain(small), border.extent, border.most(before, behind))
+    over = HandOver(small.sketch.id, _plain(small), border.grows, border.most(before, behind))
     return choice._replace(
         sketch_id=large.sketch.id, row=_plain(large), predicted_s=math.exp(mean), small=over
     )
 
 
-def _plain(found: Found) -> tuple[int, ...]:
-    return tuple(int(n) for n in found.sketch.canonical(found.row[None])[0])
+def _plain(one: Found) -> tuple[int, ...]:
+    return tuple(int(n) for n in one.sketch.canonical(one.row[None])[0])
