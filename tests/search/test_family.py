@@ -10,7 +10,7 @@ import pytest
 
 from tests.lower import open_families
 from tests.te.test_points import softmax_of_scores
-from tilework import te
+from tilework import ops, te
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.families import DOUBT
 from tilework.index.symbols import symbol
@@ -320,3 +320,29 @@ def test_points_that_are_not_searched():
     assert [
         m.at for m in FamilySpace(SearchTask(softmax_of_scores(1, alone), TARGET)).members
     ] == [{alone.symbols[0]: 64}]
+
+
+def lengths_of(space):
+    return [n for member in space.members for n in member.at.values()]
+
+
+def softmax_of_a_length(*typicals):
+    seq = symbol("seq", 1, 512, typicals)
+    x = te.placeholder((4, seq, seq), "x")
+    return FamilySpace(SearchTask(te.ComputeDAG([x, ops.softmax(x)]), TARGET))
+
+
+def test_a_length_that_no_cut_divides_leaves_itself_out():
+    """A sum is cut into vectors at lengths that are multiples of them."""
+    whole, plain = softmax_of_a_length(64, 128, 384), softmax_of_a_length(7, 65, 100)
+    assert lengths_of(whole) == [64, 128, 384] and lengths_of(plain) == [7, 65, 100]
+    steps = [" ".join(sketch.views[0].steps) for sketch in whole.measured]
+    assert any("rfactor" in one for one in steps)
+    assert not any("rfactor" in step for s in plain.measured for step in s.views[0].steps)
+    mixed = softmax_of_a_length(16, 64, 100, 384)
+    assert lengths_of(mixed) == [64, 384] and len(mixed.measured) == len(whole.measured)
+
+
+def test_four_points_are_measured_of_many():
+    space = softmax_of_a_length(*range(64, 513, 64))
+    assert lengths_of(space) == [64, 192, 320, 512]
