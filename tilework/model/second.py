@@ -30,6 +30,7 @@ PAYS = 1.05
 code is worth: it is twice as much, and takes twice as long to make."""
 
 _ALL = 20.0
+"""A logarithm of seconds beyond any other: of what failed."""
 Program = tuple[int, tuple[int, ...]]
 """A sketch's id and a row."""
 
