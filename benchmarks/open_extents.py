@@ -39,18 +39,18 @@ S = symbol("S", 1, 521, (384,))
 HEADS, WIDTH = 12, 64
 
 
-def dense(columns: int) -> te.ComputeDAG:
+def dense(columns: int, rows: Extent = S) -> te.ComputeDAG:
     """Rows times a matrix, and a bias."""
-    x, w = te.placeholder((S, 768), "x"), te.placeholder((columns, 768), "w")
+    x, w = te.placeholder((rows, 768), "x"), te.placeholder((columns, 768), "w")
     b, y = te.placeholder((columns,), "b"), ops.dense(x, w)
     return te.ComputeDAG([x, w, b, te.compute(y.shape, lambda i, j: y[i, j] + b[j], "out")])
 
 
-def scores() -> te.ComputeDAG:
+def scores(s: Extent = S) -> te.ComputeDAG:
     """Queries times keys, of each head."""
-    q, k = te.placeholder((HEADS, S, WIDTH), "q"), te.placeholder((HEADS, WIDTH, S), "k")
+    q, k = te.placeholder((HEADS, s, WIDTH), "q"), te.placeholder((HEADS, WIDTH, s), "k")
     d = te.reduce_axis(WIDTH, "d")
-    out = te.compute((HEADS, S, S), lambda h, i, j: te.sum(q[h, i, d] * k[h, d, j], d), "scores")
+    out = te.compute((HEADS, s, s), lambda h, i, j: te.sum(q[h, i, d] * k[h, d, j], d), "scores")
     return te.ComputeDAG([q, k, out])
 
 
@@ -76,9 +76,9 @@ def norm() -> te.ComputeDAG:
     return te.ComputeDAG([x, scale, out])
 
 
-def softmax(length: Extent) -> te.ComputeDAG:
+def softmax(length: Extent, rows: Extent = S) -> te.ComputeDAG:
     """Softmax of rows of a length."""
-    x = te.placeholder((HEADS, S, length), "x")
+    x = te.placeholder((HEADS, rows, length), "x")
     return te.ComputeDAG([x, ops.softmax(x)])
 
 

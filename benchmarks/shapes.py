@@ -2,6 +2,7 @@
 
     python benchmarks/shapes.py DIR [MODEL ...] [--points 64] [--threads 1,2]
                                 [--lengths 1,7,16,...] [--seconds S] [--out FILE]
+                                [--shape NAME=RANGE ...] [--store STORE]
 
 DIR holds models as ``benchmarks/models.py --export`` writes them. Each is compiled once for the
 ranges below. Then
@@ -15,7 +16,9 @@ ranges below. Then
     peer      the same over the better of ONNX Runtime and OpenVINO, both dynamic; both are medians
               of pairs, engines in turns with pauses
 
-``--points 0`` leaves out the first, ``--seconds 0`` the last. Nothing is searched.
+``--points 0`` leaves out the first, ``--seconds 0`` the last. ``--shape`` gives a symbol another
+range, and ``--store`` says where a search of these ranges has left its records (of the symbolic
+module; the static ones are untuned). Nothing is searched here.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from _machine import describe_machine
 from model_set.child import PAUSE_S, difference
 
 import tilework as tw
+from storage import RecordStore
 from tilework.graph.onnx.symbols import evaluated
 from tilework.runtime.samples import interleave, paired_ratio
 
@@ -80,6 +84,8 @@ def main() -> None:
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--shape", action="append", default=[])
+    parser.add_argument("--store")
     args = parser.parse_args()
     names = args.models or sorted(p.stem for p in args.folder.glob("*.onnx"))
     rows = []
@@ -101,10 +107,12 @@ def main() -> None:
 def measure(path: Path, target: tw.Target, args: argparse.Namespace, row: dict[str, Any]) -> None:
     """Fill in what is found of a model."""
     declared = onnx.load(path, load_external_data=False).graph.input
-    ranges = ranges_of(path.stem, declared)
+    given = dict(text.split("=", 1) for text in args.shape)
+    ranges = {name: given.get(name, text) for name, text in ranges_of(path.stem, declared).items()}
     rng = np.random.default_rng(0)
+    records = None if args.store is None else RecordStore(args.store)
     began = time.perf_counter()
-    module = tw.compile(tw.from_onnx(path, ranges), target, cache=False)
+    module = tw.compile(tw.from_onnx(path, ranges), target, records, cache=False)
     row["compile_s"] = time.perf_counter() - began
     row["code_bytes"] = code_bytes(module)
     reference = dynamic_onnxruntime(path, target.num_cores)

@@ -59,7 +59,8 @@ class Contestant:
     """One schedule of the task, and what was believed and measured of it.
 
     Attributes:
-        role: best, runner-up or default (what an untuned compile chooses).
+        role: best, runner-up or default (what an untuned compile chooses); up to which extent,
+            of the second row of that.
         record_id: of the record that counts; empty if it was never measured.
         latency_s: recorded latency; None if there is none.
         measured: how it was measured, in words.
@@ -217,8 +218,12 @@ def _chosen(task: SearchTask, records: list[Record]) -> list[Chosen]:
         if second is not None:
             out.append(("runner-up", second.sketch_id, second.decisions, second))
     choice = draft_schedule(task)
-    known = [r for r in records if _program(r) == (choice.sketch_id, choice.row) and r.usable]
-    out.append(("default", choice.sketch_id, choice.row, known[-1] if known else None))
+    roles = ["default"]
+    if choice.small is not None:
+        roles.append(f"{choice.small.extent} <= {choice.small.most}")
+    for role, (number, row) in zip(roles, choice.schedules, strict=True):
+        known = [r for r in records if _program(r) == (number, row) and r.usable]
+        out.append((role, number, row, known[-1] if known else None))
     return out
 
 

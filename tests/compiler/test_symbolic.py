@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 
 from tests.compiler import symbolic_plan as rows
+from tests.model import second_rows
 from tilework import Target, load_module
 from tilework.compiler.assemble import _assemble
 from tilework.compiler.kernels import Kernels, kernel_files
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError
+from tilework.graph.extract import task_of
+from tilework.model.drafted import drafted
 from tilework.runtime import Module
 
 TARGETS = ("llvm -mcpu=native -num-cores=2", "reference -num-cores=1")
+TWO_ROWS = "two rows"
 ENDS = [(1, 1), (40, 67), (1, 67), (40, 1)]
 POINTS = [*ENDS, (5, 7), (3, 16), (13, 17), (20, 33), (31, 32)]
 
@@ -30,9 +34,15 @@ def compiled(plan, target, cache=False):
     return module
 
 
-@pytest.fixture(scope="module", params=TARGETS)
+@pytest.fixture(scope="module", params=[*TARGETS, TWO_ROWS])
 def module(request):
-    return compiled(rows.plan(), request.param)
+    if request.param != TWO_ROWS:
+        return compiled(rows.plan(), request.param)
+    with second_rows.everywhere():
+        module = compiled(rows.plan(), TARGETS[0])
+        tasks = (task_of(rows.plan(), call, Target(TARGETS[0])) for call in rows.plan().calls)
+        assert sum(drafted(task).small is not None for task in tasks) > 2
+    return module
 
 
 def close(got, wanted):
@@ -117,3 +127,11 @@ def test_files_and_kept_kernels(tmp_path):
     given = rows.inputs(9, 31)
     close(load_module(tmp_path / "rows.tw").run(*given), rows.expected(*given))
     close(again.run(*given), rows.expected(*given))
+
+
+def test_files_of_modules_whose_kernels_have_two_rows(tmp_path):
+    with second_rows.everywhere():
+        compiled(rows.plan(), TARGETS[0]).save(tmp_path / "rows.tw")
+    for past, seq in POINTS:
+        given = rows.inputs(past, seq)
+        close(load_module(tmp_path / "rows.tw").run(*given), rows.expected(*given))

@@ -20,6 +20,7 @@ from tests.graph import symbolic_models
 from tests.library import shaped
 from tests.library.conftest import TARGET
 from tests.library.test_c import FLAGS
+from tests.model import second_rows
 from tests.runtime import symbolic
 from tilework.errors import ModuleError
 from tilework.index.symbols import Symbol
@@ -37,7 +38,8 @@ DECODER = {"batch": "1..2:1", "seq": "1..5:1,3", "past": "0..40:9"}
 def encoder(tmp_path_factory):
     """A module, another engine's session, the library, and the program that runs it."""
     folder = tmp_path_factory.mktemp("shapes")
-    module, other = shaped.encoder(TARGET)
+    with second_rows.everywhere():
+        module, other = shaped.encoder(TARGET)
     library = tw.write_library(module, folder / "network.so", header=folder / "network.h")
     source = Path(__file__).with_name("shapes.c")
     words = ["cc", *FLAGS, "-D_GNU_SOURCE", f"-I{folder}", "-o", folder / "program", source]

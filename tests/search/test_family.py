@@ -10,7 +10,7 @@ import pytest
 
 from tests.lower import open_families
 from tests.te.test_points import softmax_of_scores
-from tilework import te
+from tilework import ops, te
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.families import DOUBT
 from tilework.index.symbols import symbol
@@ -20,6 +20,7 @@ from tilework.model import DraftModel
 from tilework.model.draft import draft_of
 from tilework.model.drafted import drafted, forget_choices
 from tilework.model.family import family_of, members_of
+from tilework.model.second import PAYS
 from tilework.record import MemoryHistory, Purpose, Status
 from tilework.search import PolicyParams, TuningOptions, TuningRun, TuningSession
 from tilework.search.family import FamilySpace
@@ -229,10 +230,11 @@ def test_the_best_of_a_search_is_compiled(searched):
 def test_rows_are_compared_by_what_is_known_of_each_point(seed):
     """The rule, by hand: measured seconds, or the draft's times what records are of it."""
     (task,) = tasks_of(open_families.scores_of_turned_keys)
+    dag = task.compute_dag
     draft, family = drafted(task), {s.id: s for s in family_of(task)}
     members = members_of(task, list(family.values()))
     rng, history = np.random.default_rng(seed), MemoryHistory()
-    seconds, usual, programs = {}, [1.0] * len(members), {(draft.sketch_id, draft.row)}
+    seconds, usual, programs = {}, [1.0] * len(members), set(draft.schedules)
     for member in members[seed % 2 :]:
         ratios = []
         for number, twin in member.twins.items():
@@ -251,9 +253,9 @@ def test_rows_are_compared_by_what_is_known_of_each_point(seed):
                     programs.add((number, tuple(int(n) for n in plain)))
         usual[member.number] = float(np.quantile(ratios, DOUBT))
 
-    def score(program):
+    def logs(program):
         number, row = program
-        logs = []
+        out = []
         for member in members:
             twin = member.twins[number]
             placed, fits = twin.placed(np.array([row], np.int32))
@@ -262,11 +264,25 @@ def test_rows_are_compared_by_what_is_known_of_each_point(seed):
                 sketch, rows = family[number].views[member.number], np.array([row], np.int32)
             expected = usual[member.number] * draft_of(TARGET).seconds(sketch, rows)[0]
             at = (member.number, twin.static.id, tuple(placed[0]))
-            logs.append(math.log(seconds.get(at, expected) if fits[0] else expected))
-        return sum(logs) / len(logs)
+            out.append(math.log(seconds.get(at, expected) if fits[0] else expected))
+        return np.array(out)
 
-    choice = choose_schedule(task, history)
-    assert score((choice.sketch_id, choice.row)) == pytest.approx(min(map(score, programs)))
+    choice, table = choose_schedule(task, history), [logs(p) for p in sorted(programs)]
+    alone = min(one.mean() for one in table)
+    pairs = {
+        first: min(one[:first].sum() for one in table) + min(one[first:].sum() for one in table)
+        for first in range(1, len(members))
+    }
+    first, together = min(pairs.items(), key=lambda pair: pair[1])
+    if together / len(members) < alone - math.log(PAYS):
+        (seq,) = [s for s in dag.symbols if s.name == "seq"]
+        small, large = logs(choice.small[:2]), logs((choice.sketch_id, choice.row))
+        assert small[:first].sum() + large[first:].sum() == pytest.approx(together)
+        ends = [members[i].at[seq] for i in (first - 1, first)]
+        assert str(choice.small.extent) == "seq" and ends[0] <= choice.small.most < ends[1]
+    else:
+        assert choice.small is None
+        assert logs((choice.sketch_id, choice.row)).mean() == pytest.approx(alone)
 
 
 def test_a_program_that_was_wrong_at_a_point_is_not_taken():
@@ -314,3 +330,29 @@ def test_a_choice_is_not_that_of_other_typical_points():
     forget_choices()
     assert of_many == drafted(many)
     assert of_one != of_many
+
+
+def lengths_of(space):
+    return [n for member in space.members for n in member.at.values()]
+
+
+def softmax_of_a_length(*typicals):
+    seq = symbol("seq", 1, 512, typicals)
+    x = te.placeholder((4, seq, seq), "x")
+    return FamilySpace(SearchTask(te.ComputeDAG([x, ops.softmax(x)]), TARGET))
+
+
+def test_a_length_that_no_cut_divides_leaves_itself_out():
+    """A sum is cut into vectors at lengths that are multiples of them."""
+    whole, plain = softmax_of_a_length(64, 128, 384), softmax_of_a_length(7, 65, 100)
+    assert lengths_of(whole) == [64, 128, 384] and lengths_of(plain) == [7, 65, 100]
+    steps = [" ".join(sketch.views[0].steps) for sketch in whole.measured]
+    assert any("rfactor" in one for one in steps)
+    assert not any("rfactor" in step for s in plain.measured for step in s.views[0].steps)
+    mixed = softmax_of_a_length(16, 64, 100, 384)
+    assert lengths_of(mixed) == [64, 384] and len(mixed.measured) == len(whole.measured)
+
+
+def test_four_points_are_measured_of_many():
+    space = softmax_of_a_length(*range(64, 513, 64))
+    assert lengths_of(space) == [64, 192, 320, 512]

@@ -2,9 +2,9 @@
 
 Nobody measures such a task itself: a record is of the static workload that it is at a point. Rows
 that were measured at some points are compared with the draft's choice by the geometric mean of
-their seconds over all of them. Where a row was not measured, the draft's word counts, times what
-the records of that point usually are of it: so that a row is neither better nor worse for having
-been measured at fewer points.
+their seconds over all of them; two of them serve where that is worth it (`model.second`). Where a
+row was not measured, the draft's word counts, times what the records of that point usually are of
+it: so that a row is neither better nor worse for having been measured at fewer points.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.model.base import Rows
+from tilework.model.choice import HandOver
 from tilework.model.draft import Draft, draft_of
 from tilework.model.drafted import Choice
 from tilework.model.family import FamilySketch, Member, family_of, members_of
+from tilework.model.second import Program, borders, handed_over
 from tilework.record import History, Purpose, Record, best_of, latest_word, layers_of
 from tilework.space import space_of
 from tilework.target.identity import DeviceIdentity
@@ -32,9 +34,6 @@ FASTEST = 32
 DOUBT = 0.75
 """Quantile of latency over drafted seconds that counts where a row was not measured: of many
 rows, the draft calls those the fastest that it is wrong about."""
-
-_Program = tuple[int, tuple[int, ...]]
-"""A sketch's id and a row."""
 
 
 def recorded(
@@ -68,29 +67,36 @@ def recorded(
     if not programs:
         return None
     if draft is not None:
-        programs.setdefault((draft.sketch_id, tuple(draft.row)))
-    scores: dict[_Program, float] = {}
+        programs |= dict.fromkeys((number, tuple(row)) for number, row in draft.schedules)
+    logs: dict[Program, NDArray[np.float64]] = {}
     for sketch in family:
         mine = [row for number, row in programs if number == sketch.id]
         if mine:
             rows = np.array(mine, np.int32)
-            means = np.mean([np.log(one.seconds(sketch, rows)) for one in each], axis=0)
-            scores |= {(sketch.id, r): float(m) for r, m in zip(mine, means, strict=True)}
-    best = min(programs, key=lambda program: (scores.get(program, math.inf), program))
-    if scores.get(best, math.inf) == math.inf:
+            table = np.log([one.seconds(sketch, rows) for one in each])
+            logs |= {(sketch.id, r): table[:, i] for i, r in enumerate(mine)}
+    best = min(logs, key=lambda program: (float(logs[program].mean()), program))
+    if logs[best].mean() == math.inf:
         return None
-    here = [one.latency_of(best) for one in each]
+    points = [member.at for member in members]
+    over = handed_over(logs, best, family, borders(task.compute_dag, points))
+    served = [best] * len(each)
+    if over is not None:
+        at = over.points
+        served = [over.small] * at + [over.large] * (len(each) - at)
+    here = [one.latency_of(program) for one, program in zip(each, served, strict=True)]
     ids = [record.record_id for record in here if record is not None]
     if not ids:
         return None
     typical = next((i for i, m in enumerate(members) if m.usual), None)
     shown = None if typical is None else here[typical]
     return Choice(
-        *best,
+        *(best if over is None else over.large),
         "tuned" if own else "elsewhere",
         shown.latency_s if own and shown is not None else None,
         record_id=ids[-1],
         device=next(record.device for record in reversed(here) if record is not None),
+        small=None if over is None else HandOver(*over.small, over.grows, over.most),
     )
 
 
@@ -124,8 +130,8 @@ class _Measured:
     """
 
     member: Member
-    records: Mapping[_Program, Record]
-    latency: Mapping[_Program, float]
+    records: Mapping[Program, Record]
+    latency: Mapping[Program, float]
     draft: Draft
     ratio: float
 
@@ -133,7 +139,7 @@ class _Measured:
     def of(member: Member, records: Iterable[Record]) -> _Measured:
         version, draft = space_of(member.task.target).version, draft_of(member.task.target)
         count = {(t.static.id): t.static.num_decisions for t in member.twins.values()}
-        by_program: dict[_Program, list[Record]] = {}
+        by_program: dict[Program, list[Record]] = {}
         for record in records:
             known = count.get(record.sketch_id) == len(record.decisions)
             if known and record.rules_version == version and record.purpose != Purpose.canary:
@@ -149,11 +155,11 @@ class _Measured:
         usual = float(np.quantile(ratios, DOUBT)) if ratios else 1.0
         return _Measured(member, chosen, latency, draft, usual)
 
-    def programs(self, family: Sequence[FamilySketch]) -> list[_Program]:
+    def programs(self, family: Sequence[FamilySketch]) -> list[Program]:
         """The fastest programs as rows of the family that are valid at all points."""
         usable = sorted((s, p) for p, s in self.latency.items() if s < math.inf)
         fastest = [program for _, program in usable[:FASTEST]]
-        out: list[_Program] = []
+        out: list[Program] = []
         for sketch in family:
             twin = self.member.twins.get(sketch.id)
             mine = [row for number, row in fastest if twin and number == twin.static.id]
@@ -178,7 +184,7 @@ class _Measured:
                 out[i] = self.latency[record.sketch_id, record.decisions]
         return out
 
-    def latency_of(self, program: _Program) -> Record | None:
+    def latency_of(self, program: Program) -> Record | None:
         """The record of a program of the family here, if there is one."""
         number, row = program
         return self._records_of(number, np.array([row], np.int32))[0]
@@ -200,8 +206,8 @@ def _counts(records: Sequence[Record]) -> Record:
 
 
 def _latencies(
-    chosen: Mapping[_Program, Record], by_program: Mapping[_Program, Sequence[Record]]
-) -> dict[_Program, float]:
+    chosen: Mapping[Program, Record], by_program: Mapping[Program, Sequence[Record]]
+) -> dict[Program, float]:
     """Seconds of each program.
 
     Finals say how lucky earlier single latencies were: of the programs that took part, and of

@@ -121,6 +121,10 @@ class Kernels:
         if kept is not None:
             return kept
         kernel = self._builder.build(task, choice.sketch_id, choice.row, strides, helpers)
+        if choice.small is not None:
+            number, row, extent, most = choice.small
+            small = self._builder.build(task, number, row, strides, helpers)
+            kernel = self._builder.handed_over(small, kernel, extent, most, task.target)
         self._new[key] = kernel
         return kernel
 
@@ -172,7 +176,8 @@ class Kernels:
         looked_at = table_document(task.compute_dag.symbols)
         key = self._key(what, task, [parts, sorted(machine.items()), looked_at])
         try:
-            kept = from_json(_Chosen, self._files.note(key), what)
+            symbols = {s.name: s for s in task.compute_dag.symbols}
+            kept = from_json(_Chosen, self._files.note(key), what, symbols)
         except ValueError:  # there is none, or it is no choice
             kept = _Chosen(find())
             self._chosen[key] = kept
@@ -210,7 +215,8 @@ class Kernels:
     ) -> tuple[str, Kernel | None]:
         """A kernel's key, and the kernel if it is kept."""
         own = [[i, [*map(extent_document, s)]] for i, s in sorted((strides or {}).items())]
-        key = self._key("kernel", task, [choice.sketch_id, choice.row, own])
+        small = to_json(choice.small)
+        key = self._key("kernel", task, [choice.sketch_id, choice.row, small, own])
         if self._files is not None and key not in self._kept and key not in self._new:
             symbols = {s.name: s for s in task.compute_dag.symbols}
             read = partial(_kernel, key=key, symbols=symbols)

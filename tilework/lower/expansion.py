@@ -112,7 +112,7 @@ def expansion_of_one(
 def _largest_divisor(extent: Ints, most: Ints) -> Ints:
     """The largest divisor of each extent that is at most ``most``."""
     if len(extent) == 1:
-        table = _divisors(int(extent[0]))
+        table = _divisors(max(int(extent[0]), 1))  # a loop may have no steps at a point
         return table[table.searchsorted(most, side="right") - 1]
     extents, which = values(extent)
     limits = np.minimum(extents, most.max())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework import kinds
 from tilework.deferred import Awaited, Helpers
+from tilework.index.extents import Extent
 from tilework.index.strides import Strides
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
@@ -106,6 +107,15 @@ class Builder(Protocol):
         Raises:
             ScheduleError: the row is not a valid schedule of the task.
         """
+
+    def handed_over(
+        self, small: Kernel, large: Kernel, extent: Extent, most: int, target: Any
+    ) -> Kernel:
+        """A kernel that is ``small`` where an extent is at most ``most``, and else ``large``.
+
+        Both are of one task. A kind that has no such kernels takes the one that serves all.
+        """
+        return large
 
     def compiler(self, target: Any) -> str:
         """What makes machine code of our text, and a digest of all that its code depends on.

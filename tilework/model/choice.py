@@ -4,6 +4,23 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from tilework.index.symbols import Symbolic
+
+
+class HandOver(NamedTuple):
+    """Another row of a task whose extents a run decides, for where one of them is small.
+
+    Attributes:
+        sketch_id, row: the schedule.
+        extent: of an axis of the task.
+        most: the schedule serves where the extent is at most this.
+    """
+
+    sketch_id: int
+    row: tuple[int, ...]
+    extent: int | Symbolic
+    most: int
+
 
 class Choice(NamedTuple):
     """A schedule and where it comes from.
@@ -19,6 +36,7 @@ class Choice(NamedTuple):
         device: name of the device that measured that.
         origin: what a transferred one was measured for: a target's text, after the name of the
             workload if that is another; empty for any other.
+        small: another schedule for small extents.
     """
 
     sketch_id: int
@@ -29,3 +47,10 @@ class Choice(NamedTuple):
     record_id: str = ""
     device: str = ""
     origin: str = ""
+    small: HandOver | None = None
+
+    @property
+    def schedules(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Its schedules: sketch and row, that for large extents first."""
+        small = () if self.small is None else (self.small[:2],)
+        return ((self.sketch_id, self.row), *small)

@@ -15,16 +15,19 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.index.documents import table_document
+from tilework.model.asked import Asked
 from tilework.model.base import Rows
 from tilework.model.choice import Choice as Choice
+from tilework.model.climbing import Around, Seen, climbed
+from tilework.model.climbing import Seconds as Compared
 from tilework.model.draft import draft_of
-from tilework.model.family import FamilyDraft, family_of
+from tilework.model.family import family_of, looked_at
+from tilework.model.second import with_second
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
 _SAMPLES = 1024
 _STARTS = 3
-_CLIMBS = 4
 _FEW = 16
 """Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
 _ROUNDED = 1 + 1e-9
@@ -35,11 +38,8 @@ taken, which is made sooner. Above 1 a third to three quarters of the code go, b
 taken that the draft does not know to be slow, by up to 3 times."""
 
 
-class Seconds(Protocol):
-    """The part of a draft by which rows are compared."""
-
-    def seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
-        """Predicted run time of P rows, in seconds."""
+class Seconds(Compared, Protocol):
+    """The part of a draft by which rows are found."""
 
     def least(self, sketch: Any) -> float:
         """Seconds that no valid row takes less than."""
@@ -48,7 +48,7 @@ class Seconds(Protocol):
         """How much code P rows are, relative to each other."""
 
 
-class Drawn(Protocol):
+class Drawn(Around, Protocol):
     """The part of a sketch from which its best row by the draft is found."""
 
     @property
@@ -57,9 +57,6 @@ class Drawn(Protocol):
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` valid random rows."""
-
-    def neighbours(self, rows: Rows) -> Sequence[Rows]:
-        """Of each row, all valid rows that differ from it in exactly one decision."""
 
     def canonical(self, rows: Rows) -> Rows:
         """The rows without what has no effect."""
@@ -113,13 +110,19 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
     def find() -> Drafted | None:
         draft = draft_of(task.target)
         if task.compute_dag.symbols:
-            family = family_of(task)
-            return best_drafted(task.workload_key, str(task.target), family, FamilyDraft(draft))
+            family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
+            asked = Asked(draft)
+            drafts = best_drafted(task.workload_key, str(task.target), family, asked)
+            if drafts is None:
+                return None
+            points = looked_at(task.compute_dag.symbols)
+            choice = with_second(drafts.choice, family, task.compute_dag, points, asked)
+            return drafts._replace(choice=choice)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
-    looked_at = str(table_document(task.compute_dag.symbols))
-    return _FOUND.get_or_make((task.workload_key, str(task.target), direct, looked_at), find)
+    typical = str(table_document(task.compute_dag.symbols))
+    return _FOUND.get_or_make((task.workload_key, str(task.target), direct, typical), find)
 
 
 def forget_choices() -> None:
@@ -146,7 +149,7 @@ def best_drafted(
         None if no row that was drawn is valid.
     """
     starts: list[tuple[float, int, Rows]] = []
-    seen: dict[int, list[_Seen]] = {}
+    seen: dict[int, list[Seen]] = {}
     least = [draft.least(sketch) for sketch in sketches]
     for position in sorted(range(len(sketches)), key=least.__getitem__):
         if len(starts) == _STARTS and least[position] > _ROUNDED * starts[-1][0]:
@@ -158,15 +161,15 @@ def best_drafted(
             best = np.argsort(times, kind="stable")[:_STARTS]
             starts += [(float(times[i]), position, rows[i]) for i in best]
             starts = sorted(starts, key=lambda s: s[:2])[:_STARTS]
-            seen[position] = [_Seen(rows, times)]
+            seen[position] = [Seen(rows, times)]
     if not starts:
         return None
     ends: dict[int, tuple[float, Rows]] = {}
     for position in {at for _, at, _ in starts}:
         mine = [i for i, (_, at, _) in enumerate(starts) if at == position]
         some = [(starts[i][0], starts[i][2]) for i in mine]
-        climbed = _climbed(sketches[position], some, draft, seen[position])
-        ends.update(zip(mine, climbed, strict=True))
+        tops = climbed(sketches[position], some, draft, seen[position])
+        ends.update(zip(mine, tops, strict=True))
     chosen = min(sorted(ends), key=lambda i: ends[i][0])
     position = starts[chosen][1]
     sketch = sketches[position]
@@ -176,14 +179,7 @@ def best_drafted(
     return Drafted(choice, _few({sketches[at].id: looks for at, looks in seen.items()}))
 
 
-class _Seen(NamedTuple):
-    """Rows of a sketch that were looked at, and their seconds."""
-
-    rows: Rows
-    seconds: NDArray[np.float64]
-
-
-def _few(seen: Mapping[int, Sequence[_Seen]]) -> list[tuple[int, Rows]]:
+def _few(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Rows]]:
     """The fastest rows of all sketches, each once."""
     best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
     for sketch_id, looks in seen.items():
@@ -194,37 +190,8 @@ def _few(seen: Mapping[int, Sequence[_Seen]]) -> list[tuple[int, Rows]]:
     return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
 
 
-def _climbed(
-    sketch: Drawn, starts: Sequence[tuple[float, Rows]], draft: Seconds, seen: list[_Seen]
-) -> list[tuple[float, Rows]]:
-    """What rows of so many seconds become by a few steps, each to its best neighbour.
-
-    A step of all of them is one question to the draft; what it says is added to ``seen``.
-    """
-    bests = list(starts)
-    going = list(range(len(bests)))
-    for _ in range(_CLIMBS):
-        around = sketch.neighbours(np.stack([bests[i][1] for i in going]))
-        near = {i: rows for i, rows in zip(going, around, strict=True) if len(rows)}
-        if not near:
-            break
-        together = np.concatenate(list(near.values()))
-        times = draft.seconds(sketch, together)
-        seen.append(_Seen(together, times))
-        ends = np.cumsum([len(rows) for rows in near.values()])
-        going = []
-        for (i, rows), mine in zip(near.items(), np.split(times, ends[:-1]), strict=True):
-            best = int(np.argmin(mine))
-            if mine[best] < bests[i][0]:
-                bests[i] = float(mine[best]), rows[best]
-                going.append(i)
-        if not going:
-            break
-    return bests
-
-
 def _shortest(
-    sketch: Drawn, best: tuple[float, Rows], draft: Seconds, seen: Sequence[_Seen]
+    sketch: Drawn, best: tuple[float, Rows], draft: Seconds, seen: Sequence[Seen]
 ) -> tuple[float, Rows]:
     """Of all rows about as fast as the best one, that with the least code; else the fastest."""
     near = [s.seconds <= ALIKE * best[0] for s in seen]

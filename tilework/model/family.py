@@ -1,21 +1,21 @@
 """Tasks whose extents a run decides, as the draft sees them: at each of their typical points.
 
-One row serves all points of the ranges. The draft looks at it at the typical ones, where the same
-computation has other spaces: rows are drawn from all of them, and are good where they are valid in
-all. Rows are compared by the geometric mean of their seconds, so that each point counts alike: the
-sum would hear the longest alone.
+One row serves all points of the ranges. The draft looks at it at the typical ones and at the upper
+ends, where the same computation has other spaces: rows are drawn from all of them, and are good
+where they are valid in all. Rows are compared by the geometric mean of their seconds, so that each
+point counts alike: the sum would hear the longest alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.symbols import Point, typical_points
+from tilework.index.symbols import Point, Symbol, typical_points
 from tilework.model.base import Rows
 from tilework.model.draft import Draft
 from tilework.space import SearchSpace, Sketch
@@ -25,6 +25,9 @@ from tilework.target import Target
 from tilework.task import SearchTask
 from tilework.te.points import at_point, seen_at
 
+_FAR = 2
+"""How many times the greatest typical value an upper end has to be to be looked at, too."""
+
 
 @dataclass(frozen=True)
 class FamilySketch:
@@ -32,7 +35,7 @@ class FamilySketch:
 
     Attributes:
         id: position of the sketch in the task's space.
-        views: the sketch where the task is looked at elsewhere.
+        views: the sketch where the task is looked at elsewhere: `looked_at`.
     """
 
     id: int
@@ -80,9 +83,12 @@ class FamilyDraft:
         return self.draft.features(sketch.views[-1], rows)
 
     def seconds(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
-        """The geometric mean of what P rows take at the typical points, in seconds."""
-        logs = [np.log(self.draft.seconds(view, rows)) for view in sketch.views]
-        return np.asarray(np.exp(np.mean(logs, axis=0)))
+        """The geometric mean of what P rows take where the family is looked at, in seconds."""
+        return np.asarray(np.exp(np.mean(self.logs(sketch, rows), axis=0)))
+
+    def logs(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
+        """Logarithms of the seconds of P rows at each point, a line for each."""
+        return np.array([np.log(self.draft.seconds(view, rows)) for view in sketch.views])
 
     def block_seconds(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """The same of each block, in the proportions that they have where it is greatest."""
@@ -91,12 +97,12 @@ class FamilyDraft:
         return np.asarray(each * total[:, None])
 
     def least(self, sketch: FamilySketch) -> float:
-        """The geometric mean of what no row takes less than at the typical points, in seconds."""
+        """The geometric mean of what no row takes less than at the points, in seconds."""
         each = [self.draft.least(view) for view in sketch.views]
         return math.prod(each) ** (1 / len(each))
 
     def lengths(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
-        """How much code P rows are, in the mean of the typical points."""
+        """How much code P rows are, in the mean of the points."""
         each = [self.draft.lengths(view, rows) for view in sketch.views]
         return np.asarray(np.mean(each, axis=0))
 
@@ -127,11 +133,22 @@ class Member:
         return all(symbol.typical == n for symbol, n in self.at.items())
 
 
+def looked_at(symbols: Iterable[Symbol]) -> list[Point]:
+    """Where the draft looks at symbols: at the typical points, and at far upper ends.
+
+    A row that serves a range has to be good at its end: typical lengths of 1 and 16, of up to 128,
+    say nothing of how many rows may share a load of the weights.
+    """
+    points, ends = typical_points(symbols), {s: s.high for s in symbols}
+    far = any(s.high > _FAR * s.typicals[-1] for s in ends)
+    return [*points, ends] if far else points
+
+
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
-    """The sketches of a task that all of its typical points have."""
+    """The sketches of a task that all points have where it is looked at."""
     spaces = [
         SearchSpace.of(SearchTask(seen_at(task.compute_dag, at), task.target, rules=task.rules))
-        for at in typical_points(task.compute_dag.symbols)
+        for at in looked_at(task.compute_dag.symbols)
     ]
     out = []
     for sketch in SearchSpace.of(task).sketches:

@@ -9,6 +9,7 @@ extents takes 4 to 40 times as long to build, and is built once, at the end.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import zip_longest
@@ -29,15 +30,18 @@ from tilework.task import SearchTask
 
 FASTEST = 3
 """Programs of a point by its records that are tried at all of them."""
+POINTS = 4
+"""Where candidates are measured, at most: more points cost as many trials, and tell little of a
+row that these do not."""
 LEAST_SCORE = 1e-3
 """Of a program at a point, by a learned model: its logarithm counts."""
 
 
 class FamilySpace(PoolSpace):
-    """The space of a family: its sketches that can be measured at most of its points.
+    """The space of a family: its sketches that can be measured at half of its points or more.
 
-    Points are left out, the smallest first, at which none of the sketches that are left is one of
-    a static space.
+    Points are left out at which one of these is none of a static space, such as a length that
+    no cut of a sum divides: one such point would else leave out all sketches but the plainest.
 
     Attributes:
         task: the family's.
@@ -47,12 +51,9 @@ class FamilySpace(PoolSpace):
 
     def __init__(self, task: SearchTask) -> None:
         family = family_of(task)
-        left, members = {sketch.id for sketch in family}, list[Member]()
-        for member in reversed(members_of(task, family)):
-            if left & member.twins.keys():
-                left &= member.twins.keys()
-                members.insert(0, member)
-        self.task, self.members = task, tuple(members)
+        left, members = _measurable(members_of(task, family))
+        members = _spread(members, POINTS)
+        self.task, self.members = task, members
         sketches = [
             MeasuredSketch(s.id, s.views, tuple(m.twins[s.id] for m in members))
             for s in family
@@ -114,6 +115,32 @@ class FamilySpace(PoolSpace):
                 rows, known = sketch.twins[number].lifted(np.array([record.decisions], np.int32))
                 return self.pool(index, rows[known])
         return self.empty()
+
+
+def _measurable(members: Sequence[Member]) -> tuple[set[int], tuple[Member, ...]]:
+    """The sketches that half of the points have, and the points that have them all.
+
+    Where no point has them all: what can be measured at the greatest point and, going down, at
+    each that shares a sketch with all above it.
+    """
+    counts = Counter(number for member in members for number in member.twins)
+    most = {number for number, count in counts.items() if 2 * count >= len(members)}
+    whole = tuple(member for member in members if most <= member.twins.keys())
+    if most and whole and whole[-1] is members[-1]:
+        return most, whole
+    left, kept = set(counts), list[Member]()
+    for member in reversed(members):
+        if left & member.twins.keys():
+            left &= member.twins.keys()
+            kept.insert(0, member)
+    return left, tuple(kept)
+
+
+def _spread(members: Sequence[Member], count: int) -> tuple[Member, ...]:
+    """Some of the points, the least and the greatest among them, the others as far apart."""
+    if len(members) <= count:
+        return tuple(members)
+    return tuple(members[i * (len(members) - 1) // (count - 1)] for i in range(count))
 
 
 def space_for(task: Task) -> PoolSpace:

@@ -155,12 +155,12 @@ class Drafts:
 
     @cached_property
     def untuned_pool(self) -> Pool:
-        """The schedule `untuned`, unscored, or no candidate."""
+        """The schedules of `untuned`, unscored, or no candidate."""
         choice, space = self.untuned, self._scope.space
-        for index, sketch in enumerate(space.sketches):
-            if choice is not None and sketch.id == choice.sketch_id:
-                return space.pool(index, [choice.row])
-        return space.empty()
+        place = {sketch.id: index for index, sketch in enumerate(space.sketches)}
+        schedules = choice.schedules if choice is not None else ()
+        pools = [space.pool(place[n], [row]) for n, row in schedules if n in place]
+        return concatenate([space.empty(), *pools]).unique()
 
     @cached_property
     def pool(self) -> Pool:

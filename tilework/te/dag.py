@@ -48,6 +48,12 @@ class ComputeDAG:
         return symbols_of(extent for op in self.ops for extent in _extents(op))
 
     @cached_property
+    def open_extents(self) -> tuple[Symbolic, ...]:
+        """The extents of axes that a run decides, by their texts."""
+        axes = (a for op in self.compute_ops for a in (*op.axes, *op.reduce_axes))
+        return tuple(sorted({a.extent for a in axes if isinstance(a.extent, Symbolic)}, key=str))
+
+    @cached_property
     def flops(self) -> float:
         """Floating-point operations of one evaluation (2 x multiply-adds for a convolution).
 

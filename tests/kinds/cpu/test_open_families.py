@@ -17,6 +17,7 @@ from tilework.index.symbols import Symbol
 from tilework.kinds.cpu.build import BUILDER
 from tilework.kinds.cpu.device import DEVICE
 from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.lower.kernel import Kernel
 from tilework.measure.settings import Settings
 from tilework.measure.trial import Trial
 from tilework.measure.verify import make_reference
@@ -49,9 +50,14 @@ def points_of(dag: ComputeDAG, rng: np.random.Generator) -> list[dict[Symbol, in
 
 
 def check(task: SearchTask, sketch_id: int, row, points) -> None:
+    kernel = BUILDER.build(task, sketch_id, row)
+    check_kernel(task, kernel, points, f"sketch {sketch_id} row {[int(x) for x in row]}")
+
+
+def check_kernel(task: SearchTask, kernel: Kernel, points, schedule: str) -> None:
     dag = task.compute_dag
     rng = np.random.default_rng(1)
-    loaded = load_kernel(BUILDER.build(task, sketch_id, row))
+    loaded = load_kernel(kernel)
     threads = (1,) if task.target.num_cores == 1 else (1, 2)
     for at in points:
         static = at_point(dag, at)
@@ -60,7 +66,7 @@ def check(task: SearchTask, sketch_id: int, row, points) -> None:
         for n, at_end in itertools.product(threads, (True, False)):
             got = run_at(loaded, at, inputs, n, at_end)
             where = {s.name: v for s, v in at.items()}
-            what = f"{dag}sketch {sketch_id} row {[int(x) for x in row]} at {where}, {n} threads"
+            what = f"{dag}{schedule} at {where}, {n} threads"
             assert_close(got, want, what, 1e-4)
 
 

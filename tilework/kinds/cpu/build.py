@@ -8,7 +8,9 @@ from weakref import WeakValueDictionary
 
 from tilework.cache import BoundedCache
 from tilework.deferred import Deferred, Helpers
+from tilework.index.extents import Extent
 from tilework.index.strides import Strides
+from tilework.index.symbols import certain
 from tilework.kept import key_of
 from tilework.kinds.cpu.code_features import used_features
 from tilework.kinds.cpu.jit import llvm
@@ -107,10 +109,35 @@ def _object(
     return deferred
 
 
+def _enough(one: Extent, other: Extent) -> Extent:
+    """The larger of two sizes, or both together where that is another one from run to run."""
+    if certain(lambda: one <= other):
+        return other
+    return one if certain(lambda: other <= one) else one + other
+
+
 class CpuBuilder(Builder):
     """`tilework.lower.protocol.Builder` for CPUs."""
 
     build = staticmethod(build)
+
+    @override
+    def handed_over(
+        self, small: Kernel, large: Kernel, extent: Extent, most: int, target: Target
+    ) -> Kernel:
+        from tilework.kinds.cpu.llvm.handed_over import handed_over
+
+        module = handed_over(small, large, extent, most)
+        own = (module.symbol, _object(module, CpuTarget.of(target), True, None))
+        return Kernel(
+            module.symbol,
+            tuple(dict([own, *large.pieces, *small.pieces]).items()),
+            module.symbol,
+            large.args,
+            _enough(small.shared_workspace, large.shared_workspace),
+            _enough(small.thread_workspace, large.thread_workspace),
+            overwritable=small.overwritable & large.overwritable,
+        )
 
     @override
     def compiler(self, target: Target) -> str:

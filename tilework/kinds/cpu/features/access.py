@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Typical, typical, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
+from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.caches import LINE_BYTES, PAGE_BYTES
 from tilework.space.blocks import Block
 from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.tensor import Placeholder
+
+_SHARE_OF_REST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,8 @@ class Access:
         lane_stride: elements between neighbours along the vectorised axis (0: the same element).
         guarded: whether the read is conditional.
         once: whether it is touched only when a register tile is finished.
+        share: of the steps that read it. Of the terms behind the whole groups of a sum that a run
+            decides there are half as many as a group has, in the mean of its lengths.
     """
 
     dims: tuple[dict[x.Axis, float] | None, ...]
@@ -39,6 +44,7 @@ class Access:
     lane_stride: int
     guarded: bool
     once: bool
+    share: float = 1.0
 
     def stride_lines(self, axis: x.Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
@@ -93,10 +99,15 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
     packs = block.levels.reduce > 1
     last = block.spatial[-1] if block.spatial else None
     accesses: list[Access] = []
+    rest = _rests(block.source)
     for read, guarded in guarded_reads(block.source):
         op = read.tensor.op
         packed = packs and isinstance(op, Placeholder) and op.name in free
         ragged = bool(block.ragged)
+        if read in rest:  # which all lanes ask at once
+            own = _access(read, last, packed=packed, ragged=ragged)
+            accesses.append(replace(own, share=_SHARE_OF_REST))
+            continue
         accesses.append(_access(read, last, packed=packed, guarded=guarded, ragged=ragged))
     if block.epilogue is not None and block.epilogue_body is not None:
         rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
@@ -127,6 +138,16 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
 def plain_access(read: x.Read) -> Access:
     """The access of a read whose tensor keeps its layout."""
     return _access(read, None)
+
+
+def _rests(e: x.Expr) -> set[x.Read]:
+    """The reads of terms of which there are as many as a run decides (`space.rfactor`)."""
+    out: set[x.Read] = set()
+    for node in x.walk(e):
+        match node:
+            case x.IfThenElse(cond=x.Compare(op="<", a=x.Axis(), b=x.Const(value=Symbolic()))):
+                out.update(x.reads(node))
+    return out
 
 
 def guarded_reads(e: x.Expr, guarded: bool = False) -> list[tuple[x.Read, bool]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.versions import Border, Versions, points_left, versions
-from tilework.lower.expansion import tile_vectors
+from tilework.lower.expansion import EXPANDED_LANES, tile_vectors
 from tilework.lower.register_tiles.borders import FEW, FEWEST_SUMS, MOST_BODIES
 from tilework.space.distinct import values
 from tilework.space.nest import BlockNest
@@ -52,6 +52,9 @@ def code_versions(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats:
         size = np.minimum(nest.tiles[axis][-1], axis.typical)
         if border.bounds:
             out = out * _versions_of(nest, border, size, expanded)["bodies"]
+        elif axis.open:  # one for each number of rows, or of vectors, that may be left
+            last = axis is nest.block.spatial[-1]
+            out = out * (1.0 + (-(-size // EXPANDED_LANES) if last else size))
         else:
             out = out * (1.0 + (axis.typical % size > 0))
     return out

@@ -193,7 +193,7 @@ def step_cycles(
     spread: list[tuple[Floats, Access]] = []  # what reads single elements, and how many
     steps = _product(list(unrolled.values()), nest.count)
     for access in facts.inner:
-        n = _loads(access, shape, unrolled, steps, windows, machine)
+        n = access.share * _loads(access, shape, unrolled, steps, windows, machine)
         if access.lane_stride > 1 and shape.sizes:
             scattered = scattered + n / machine.broadcast_ports
         loads = loads + n

@@ -14,10 +14,8 @@ from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent, nbytes, round_up
 from tilework.index.symbols import Symbol, Symbolic, range_of
-from tilework.kinds.cpu.llvm.bindings import Bindings
 from tilework.kinds.cpu.llvm.declarations import Declarations
-from tilework.kinds.cpu.llvm.function import Function
-from tilework.kinds.cpu.llvm.integers import Integers
+from tilework.kinds.cpu.llvm.extents import Extents
 from tilework.kinds.cpu.llvm.pool import PARALLEL
 from tilework.kinds.cpu.llvm.region import RegionCode
 from tilework.kinds.cpu.llvm.ssa import BYTES
@@ -109,7 +107,8 @@ def generate_program(
     places, shared, per_thread = _place(program)
     regions: list[IrModule] = []
     body: list[str] = []
-    extents = _Extents(program)
+    first = len(program.inputs) + len(program.outputs)
+    extents = Extents({s.name: first + i for i, s in enumerate(program.symbols)})
     for i, region in enumerate(program.regions):
         symbolic = bool(program.symbols)
         module = _region_module(region, target, keys[i] if keys else None, symbolic)
@@ -152,29 +151,6 @@ class _Place:
     offset: Extent = 0
 
 
-class _Extents:
-    """What the main function computes from symbols, before it calls anything."""
-
-    def __init__(self, program: Program) -> None:
-        first = len(program.inputs) + len(program.outputs)
-        self._places = {s: first + i for i, s in enumerate(program.symbols)}
-        self._fn = Function("")
-        self.literal = Integers(self._fn, Bindings(), self.value).literal
-
-    @property
-    def lines(self) -> list[str]:
-        """The code."""
-        return self._fn.homes[0].hoisted
-
-    def value(self, symbol: Symbol) -> str:
-        """The value of a symbol, which is behind a pointer among the arguments."""
-        put = self._fn.hoist
-        text = f"getelementptr ptr, ptr %args, i64 {self._places[symbol]}"
-        slot = put(0, text, text)
-        at = put(0, ("at", symbol), f"load ptr, ptr {slot}")
-        return put(0, ("symbol", symbol), f"load i64, ptr {at}")
-
-
 def _place(program: Program) -> tuple[dict[Buffer, _Place], Extent, Extent]:
     """Arguments by position; temporaries one after another in the workspace."""
     places = {b: _Place(argument=i) for i, b in enumerate((*program.inputs, *program.outputs))}
@@ -202,7 +178,7 @@ def _call(
     places: dict[Buffer, _Place],
     per_thread: Extent,
     several: bool,
-    extents: _Extents,
+    extents: Extents,
 ) -> list[str]:
     """Collect a region's base pointers and run it, on all threads if it has parallel loops.
 

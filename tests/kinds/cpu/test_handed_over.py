@@ -1,0 +1,93 @@
+"""Kernels of two rows: each on its side of the hand-over, with constants that lie one way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hosts import on_x86, x86
+from tests.kinds.cpu.test_open_families import check_kernel, points_of
+from tests.lower import open_families
+from tilework import te
+from tilework.errors import ScheduleError
+from tilework.index.symbols import value_at
+from tilework.kinds.cpu.build import BUILDER
+from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.model.family import family_of
+from tilework.model.second import Fixed
+from tilework.runtime import aligned_copy, aligned_empty
+from tilework.search.seeding import generator
+from tilework.space import SearchSpace
+from tilework.target import Target
+from tilework.task import SearchTask
+
+CPUS = on_x86("znver4", "haswell")
+FAMILIES = (
+    open_families.dense, open_families.dense_of_merged_rows, open_families.two_dense,
+    open_families.scores_of_turned_keys, open_families.softmax, open_families.conv,
+)  # fmt: skip
+
+
+def two_rows(task: SearchTask, rng: np.random.Generator):
+    """Two programs whose constants lie alike."""
+    family = family_of(task)
+    large = family[int(rng.integers(len(family)))]
+    row, *_ = large.sample(rng, 1)
+    if any(Fixed(sketch).columns for sketch in family):
+        rows = Fixed(large).like(large.sample(rng, 64), row)
+        return (large, rows[int(rng.integers(len(rows)))]), (large, row)
+    small = family[int(rng.integers(len(family)))]
+    return (small, small.sample(rng, 1)[0]), (large, row)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("make", FAMILIES, ids=lambda f: f.__name__)
+def test_a_kernel_of_two_is_right_on_both_sides(make, cpu, cores):
+    dag = make()
+    rng = generator("handed over", make.__name__, cpu, cores)
+    task = SearchTask(dag, Target(x86(cpu, cores)))
+    small, large = two_rows(task, rng)
+    one, other = (BUILDER.build(task, sketch.id, row) for sketch, row in (small, large))
+    points = points_of(dag, rng)
+    grows = dag.open_extents[int(rng.integers(len(dag.open_extents)))]
+    most = value_at(grows, points[int(rng.integers(len(points)))])
+    sides = {value_at(grows, at) <= most for at in points}
+    assert sides == {True, False} or most == max(value_at(grows, at) for at in points)
+    kernel = BUILDER.handed_over(one, other, grows, most, task.target)
+    check_kernel(task, kernel, points, f"{small}, {large} up to {grows} = {most}")
+
+
+def test_the_small_one_runs_up_to_the_border():
+    """Code of another computation of the same arguments, to be told apart."""
+    x = open_families.tensor("x", open_families.S, 4)
+    target = Target("llvm -num-cores=1")
+
+    def kernel(scale):
+        dag = te.ComputeDAG([x, te.compute(x.shape, lambda i, j: x[i, j] * scale, "y")])
+        task = SearchTask(dag, target)
+        sketch = SearchSpace.of(task).sketches[0]
+        return BUILDER.build(task, sketch.id, sketch.sample(np.random.default_rng(0), 1)[0])
+
+    small, large = kernel(2.0), kernel(3.0)
+    loaded = load_kernel(BUILDER.handed_over(small, large, open_families.S, 16, target))
+    for seq in (1, 15, 16, 17, 33, 67):
+        given, out = (
+            aligned_copy(np.ones((seq, 4), np.float32)),
+            aligned_empty((seq, 4), "float32"),
+        )
+        loaded([given, out, aligned_copy(np.array(seq))], None, 1)
+        assert (out == (2 if seq <= 16 else 3)).all()
+
+
+def test_kernels_that_pack_otherwise_are_refused():
+    task = SearchTask(open_families.dense(), Target("llvm -num-cores=1"))
+    sketch, rng = family_of(task)[0], np.random.default_rng(0)
+    rows = sketch.sample(rng, 64)
+    fixed = Fixed(sketch).columns
+    assert fixed
+    other = next(row for row in rows if (row[fixed] != rows[0][fixed]).any())
+    kernels = [BUILDER.build(task, sketch.id, row) for row in (rows[0], other)]
+    assert kernels[0].args != kernels[1].args
+    with pytest.raises(ScheduleError, match="lie another way"):
+        BUILDER.handed_over(*kernels, open_families.S, 16, task.target)

@@ -1,0 +1,104 @@
+"""A second row for small extents: where it pays, and up to where it serves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower import open_families
+from tilework import te
+from tilework.compiler.kernels import Kernels, kernel_files
+from tilework.deferred import Helpers
+from tilework.index.symbols import symbol, symbols_of, value_at
+from tilework.model.draft import draft_of
+from tilework.model.drafted import draft_schedule, forget_choices
+from tilework.model.family import family_of, looked_at
+from tilework.model.second import Border, borders
+from tilework.target import Target
+from tilework.task import SearchTask
+
+TARGET = Target("llvm -mcpu=znver4 -num-cores=1")
+S = symbol("seq", 1, 512, (16, 384))
+
+
+def scores() -> te.ComputeDAG:
+    """Whose rows for 1 and for many are far apart: with a past there are keys in any case."""
+    seq, past = symbol("seq", 1, 256, (1, 16)), symbol("past", 1, 512, (63, 255))
+    q, k = te.placeholder((8, seq, 64), "q"), te.placeholder((8, past + seq, 64), "k")
+    turned = te.compute((8, 64, past + seq), lambda h, d, j: k[h, j, d], "turned")
+    d = te.reduce_axis(64, "d")
+    out = te.compute(
+        (8, seq, past + seq), lambda h, i, j: te.sum(q[h, i, d] * turned[h, d, j], d), "s"
+    )
+    return te.ComputeDAG([q, k, out])
+
+
+@pytest.mark.parametrize(
+    "before, behind, most",
+    [
+        (-0.1, 0.1, 40),  # the middle, by ratios
+        (-0.1, 0.0, 99),  # as fast there: up to the next point
+        (0.0, 0.3, 16),
+        (0.1, 0.3, 16),  # it serves its own points in any case
+        (-0.3, -0.1, 99),
+        (-np.inf, 0.3, 97),
+        (-0.3, np.inf, 16),
+        (-np.inf, np.inf, 40),
+    ],
+)
+def test_the_border_is_where_both_are_as_fast(before, behind, most):
+    assert Border(1, 2, S, (16, 100)).most(before, behind) == most
+
+
+def test_borders_are_of_what_grows_most():
+    dag = scores()
+    points = looked_at(dag.symbols)
+    found = borders(dag, points)
+    assert [(b.first, str(b.grows), b.ends) for b in found] == [
+        (1, "seq", (1, 16)), (2, "seq", (16, 256)),
+    ]  # fmt: skip
+
+
+def test_ends_are_looked_at_where_they_are_far():
+    seq, batch = symbol("seq", 1, 512, (16, 384)), symbol("batch", 1, 8, (1, 4))
+    (s,), (b,) = symbols_of([seq]), symbols_of([batch])
+    assert looked_at([s, b]) == [{s: 16, b: 1}, {s: 384, b: 4}]
+    (far,) = symbols_of([symbol("batch", 1, 9, (1, 4))])
+    assert looked_at([s, far])[2:] == [{s: 512, far: 9}]
+    assert looked_at([]) == []
+
+
+def test_a_second_row_is_taken_where_it_pays():
+    """By what the draft says of both rows at the points: less than of any row it has seen."""
+    task = SearchTask(scores(), TARGET)
+    choice, points = draft_schedule(task), looked_at(task.compute_dag.symbols)
+    assert choice.small is not None
+    family = {sketch.id: sketch for sketch in family_of(task)}
+    seconds = draft_of(TARGET).seconds
+    logs = []
+    for number, row in choice.schedules:
+        sketch, rows = family[number], np.array([row], np.int32)
+        assert sketch.valid(rows).all() and (sketch.canonical(rows) == rows).all()
+        logs.append([np.log(seconds(view, rows)[0]) for view in sketch.views])
+    values = [value_at(choice.small.extent, at) for at in points]
+    served = [logs[value <= choice.small.most][i] for i, value in enumerate(values)]
+    assert np.exp(np.mean(served)) == pytest.approx(choice.predicted_s)
+    assert min(np.mean(one) for one in logs) > np.mean(served)
+    assert draft_schedule(SearchTask(open_families.elementwise(), TARGET)).small is None
+
+
+def test_a_choice_and_its_kernel_are_kept(tmp_path):
+    task = SearchTask(scores(), TARGET)
+    files = kernel_files(tmp_path)
+    made = []
+    for _ in range(2):
+        forget_choices()
+        kernels = Kernels(TARGET, files)
+        choice = kernels.choice("draft", task, [], lambda: draft_schedule(task))
+        with Helpers() as helpers:
+            kernel = kernels.kernel(task, choice, None, helpers)
+            alone = kernels.kernel(task, choice._replace(small=None), None, helpers)
+        kernels.keep()
+        made.append((choice, kernel.symbol, kernel.args, dict(kernel.objects)))
+        assert alone.symbol != kernel.symbol and alone.symbol in dict(kernel.objects)
+    assert made[0] == made[1] and made[0][0].small is not None

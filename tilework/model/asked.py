@@ -1,0 +1,93 @@
+"""What the draft has said of rows of a family, point by point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.model.base import Rows
+from tilework.model.climbing import Around, climbed
+from tilework.model.family import FamilyDraft, FamilySketch
+from tilework.overriding import override
+
+Floats = NDArray[np.float64]
+
+SLACK = 1.03
+"""Of rows that take at most so many times the seconds of the best, that with the least code is
+taken: a tile of 22 rows is compiled for each number of rows that may be left."""
+
+
+class Found(NamedTuple):
+    """A row, and the mean of the logarithms of its seconds at some points."""
+
+    sketch: FamilySketch
+    row: Rows
+    log: float
+
+
+@dataclass(frozen=True)
+class Asked(FamilyDraft):
+    """The draft of a family, which remembers what it has said.
+
+    Attributes:
+        said: by id of a sketch, rows and the logarithms of their seconds, a line for each point.
+    """
+
+    said: dict[int, list[tuple[Rows, Floats]]] = field(default_factory=dict)
+
+    @override
+    def logs(self, sketch: FamilySketch, rows: Rows) -> Floats:
+        spoken = super().logs(sketch, rows)
+        self.said.setdefault(sketch.id, []).append((rows, spoken))
+        return spoken
+
+    def mean(self, sketch: FamilySketch, rows: Rows, points: slice) -> Floats:
+        """The mean of the logarithms of the seconds of P rows at some points."""
+        views = sketch.views[points]
+        return np.asarray(np.mean([np.log(self.draft.seconds(v, rows)) for v in views], axis=0))
+
+    def heard(self, sketch: FamilySketch) -> tuple[Rows, Floats]:
+        """All rows of a sketch that it was asked about, and what it said."""
+        said = self.said[sketch.id]
+        if len(said) > 1:
+            rows, logs = zip(*said, strict=True)
+            said[:] = [(np.concatenate(rows), np.concatenate(logs, axis=1))]
+        return said[0]
+
+    def best(self, family: Sequence[FamilySketch], points: slice) -> Found:
+        """The row with the least code of those about as fast as the best at some points."""
+        heard = [sketch for sketch in family if sketch.id in self.said]
+        means = {s.id: self.heard(s)[1][points].mean(axis=0) for s in heard}
+        most = min(float(mean.min()) for mean in means.values()) + math.log(SLACK)
+        near: list[tuple[float, Found]] = []
+        for sketch in heard:
+            at = np.flatnonzero(means[sketch.id] <= most)
+            if len(at):
+                rows = self.heard(sketch)[0][at]
+                shortest = int(np.argmin(lengths := self.lengths(sketch, rows)))
+                log = float(means[sketch.id][at[shortest]])
+                near.append((float(lengths[shortest]), Found(sketch, rows[shortest], log)))
+        return min(near, key=lambda pair: pair[0])[1]
+
+    def improved(self, one: Found, points: slice, within: Around) -> Found:
+        """A row, or a better one that a few steps lead to."""
+        some = _Some(self, one.sketch, points)
+        ((seconds, row),) = climbed(within, [(math.exp(one.log), one.row)], some, [])
+        return Found(one.sketch, row, math.log(seconds))
+
+
+class _Some(NamedTuple):
+    """A draft at some of the points."""
+
+    asked: Asked
+    sketch: FamilySketch
+    points: slice
+
+    def seconds(self, sketch: Around, rows: Rows) -> Floats:
+        """The geometric mean of what P rows take there."""
+        return np.asarray(np.exp(self.asked.mean(self.sketch, rows, self.points)))

@@ -1,0 +1,233 @@
+"""A second row of a task whose extents a run decides, for where one of them is small.
+
+A register tile for one row of a product is none for a hundred. Where two rows serve the points
+better than one, the kernel holds the code of both, and a run takes that of its extent:
+`tilework.model.choice.HandOver`. Both read the same arguments, so constants lie as the row for
+large extents packs them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from tilework.index.symbols import Point, Symbolic, value_at
+from tilework.model.asked import Asked, Floats, Found
+from tilework.model.base import Rows
+from tilework.model.choice import Choice, HandOver
+from tilework.model.family import FamilySketch
+from tilework.te.dag import ComputeDAG
+from tilework.te.expr import Axis, reads, walk
+from tilework.te.tensor import Placeholder
+
+PAYS = 1.05
+"""How many times as fast as one row two have to be, in the mean of the points, which is what their
+code is worth: it is twice as much, and takes twice as long to make."""
+
+_ALL = 20.0
+"""A logarithm of seconds beyond any other: of what failed."""
+Program = tuple[int, tuple[int, ...]]
+"""A sketch's id and a row."""
+
+
+class Border(NamedTuple):
+    """Where one row may hand over to another.
+
+    Attributes:
+        first, points: how many points come before, and how many there are.
+        grows: an extent that is larger at all points behind than at those before.
+        ends: its values on both sides.
+    """
+
+    first: int
+    points: int
+    grows: Symbolic
+    ends: tuple[int, int]
+
+    def mean(self, before: float, behind: float) -> float:
+        """The mean over all points, of the means on both sides."""
+        return (self.first * before + (self.points - self.first) * behind) / self.points
+
+    def most(self, before: float, behind: float) -> int:
+        """Up to where the row for small extents serves.
+
+        Args:
+            before, behind: the logarithms of how many times as long as the other row it takes at
+                the ends; both are taken to be equally fast where the line through them is 0.
+        """
+        low, high = map(math.log, self.ends)
+        before, behind = max(before, -_ALL), min(behind, _ALL)  # what failed is never as fast
+        share = 1.0 if behind <= before else min(max(-before / (behind - before), 0.0), 1.0)
+        return min(max(int(math.exp(low + share * (high - low))), self.ends[0]), self.ends[1] - 1)
+
+
+def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
+    """Between which of some points rows may change: by the axis that grows most there."""
+    out = []
+    for first in range(1, len(points)):
+        possible = []
+        for extent in dag.open_extents:
+            values = [value_at(extent, at) for at in points]
+            ends = max(values[:first]), min(values[first:])
+            if 0 < ends[0] < ends[1]:
+                possible.append(Border(first, len(points), extent, ends))
+        if possible:
+            out.append(max(possible, key=lambda border: border.ends[1] / border.ends[0]))
+    return out
+
+
+class Fixed:
+    """What rows of a sketch have to have in common to be halves of one kernel.
+
+    Attributes:
+        columns: the decisions by which constants are packed.
+    """
+
+    def __init__(self, sketch: FamilySketch) -> None:
+        self._sketch = sketch
+
+    @cached_property
+    def columns(self) -> list[int]:
+        """Of the tiles of axes along which constants lie."""
+        view, out = self._sketch.views[0], set[int]()
+        for block, decisions in zip(view.blocks, view.by_block, strict=True):
+            free = block.op.attrs.get("layout_free", ())
+            axes = {
+                part
+                for read in reads(block.source)
+                if isinstance(read.tensor.op, Placeholder) and read.tensor.op.name in free
+                for index in read.indices
+                for part in walk(index)
+                if isinstance(part, Axis)
+            }
+            out |= {c for d in decisions if d.axis in axes for c in d.columns}
+        return sorted(out)
+
+    def like(self, rows: Rows, row: Rows) -> Rows:
+        """Rows as they would be with the constants of ``row``, those that are valid."""
+        moved = np.unique(self._with(rows, row), axis=0)
+        return moved[self._sketch.valid(moved)]
+
+    def _with(self, rows: Rows, row: Rows) -> Rows:
+        out = rows.copy()
+        out[:, self.columns] = row[self.columns]
+        return out
+
+    def neighbours(self, rows: Rows) -> list[Rows]:
+        """Those of each row that pack constants alike."""
+        around = self._sketch.neighbours(rows)
+        pairs = zip(around, rows, strict=True)
+        return [near[(self._with(near, row) == near).all(axis=1)] for near, row in pairs]
+
+
+class Over(NamedTuple):
+    """Two programs of a family, and where the one hands over to the other."""
+
+    small: Program
+    large: Program
+    points: int
+    grows: Symbolic
+    most: int
+
+
+def handed_over(
+    logs: Mapping[Program, Floats],
+    best: Program,
+    family: Sequence[FamilySketch],
+    borders: Iterable[Border],
+) -> Over | None:
+    """The two of some programs that serve together, where that pays (`PAYS`).
+
+    Args:
+        logs: of each program, the logarithms of its seconds at the points.
+        best: the one that serves all points best.
+        family: the sketches.
+        borders: where one may hand over to another.
+    """
+    fixed = {sketch.id: Fixed(sketch) for sketch in family}
+    packs = any(one.columns for one in fixed.values())
+    alike: dict[object, list[Program]] = {}
+    for program in logs:
+        number, row = program
+        same = (number, *(row[c] for c in fixed[number].columns)) if packs else ()
+        alike.setdefault(same, []).append(program)
+    out, goal = None, float(logs[best].mean()) - math.log(PAYS)
+    for border, programs in product(borders, alike.values()):
+        at = border.first
+        small = min(programs, key=lambda p: (float(logs[p][:at].mean()), p))
+        large = min(programs, key=lambda p: (float(logs[p][at:].mean()), p))
+        mean = border.mean(float(logs[small][:at].mean()), float(logs[large][at:].mean()))
+        if mean < goal:
+            before, behind = (float(logs[small][i] - logs[large][i]) for i in (at - 1, at))
+            most = border.most(before, behind)
+            out, goal = Over(small, large, at, border.grows, most), mean
+    return out
+
+
+def with_second(
+    choice: Choice,
+    family: Sequence[FamilySketch],
+    dag: ComputeDAG,
+    points: Sequence[Point],
+    asked: Asked,
+) -> Choice:
+    """A choice for a family, or two rows in its place where that pays (`PAYS`), by the draft.
+
+    Args:
+        choice: the best row for all points.
+        family: the sketches.
+        dag: what they compute.
+        points: those of the sketches' views.
+        asked: what found the choice.
+    """
+    best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
+    for border in borders(dag, points):
+        few, many = slice(border.first), slice(border.first, None)
+        large, least = asked.best(family, many), asked.best(family, few)
+        if border.mean(least.log, large.log) >= best:
+            continue
+        small = _beside(large, least, family, asked, few)
+        if small is not None and border.mean(small.log, large.log) < best:
+            best = border.mean(small.log, large.log)
+            choice = _with_small(choice, small, large, border, asked, best)
+    return choice
+
+
+def _beside(
+    large: Found, least: Found, family: Iterable[FamilySketch], asked: Asked, points: slice
+) -> Found | None:
+    """The row for small extents beside one for large ones."""
+    if not any(Fixed(sketch).columns for sketch in family):
+        return least
+    fixed = Fixed(large.sketch)
+    rows = fixed.like(asked.heard(large.sketch)[0], large.row)
+    if not len(rows):
+        return None
+    logs = asked.mean(large.sketch, rows, points)
+    i = int(np.argmin(logs))
+    return asked.improved(Found(large.sketch, rows[i], float(logs[i])), points, fixed)
+
+
+def _with_small(
+    choice: Choice, small: Found, large: Found, border: Border, asked: Asked, mean: float
+) -> Choice:
+    at = border.first - 1
+    ends = slice(at, at + 1), slice(at + 1, at + 2)
+    before, behind = (
+        float(asked.mean(small.sketch, small.row[None], end)[0])
+        - float(asked.mean(large.sketch, large.row[None], end)[0])
+        for end in ends
+    )
+    over = HandOver(small.sketch.id, _plain(small), border.grows, border.most(before, behind))
+    return choice._replace(
+        sketch_id=large.sketch.id, row=_plain(large), predicted_s=math.exp(mean), small=over
+    )
+
+
+def _plain(one: Found) -> tuple[int, ...]:
+    return tuple(int(n) for n in one.sketch.canonical(one.row[None])[0])
