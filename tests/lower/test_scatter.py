@@ -21,12 +21,12 @@ def _scattering(task):
     return [s for s in sketches if any(b.scatter is not None for b in s.blocks)]
 
 
-def _check(dag, inputs, target, rng, rows=2):
+def _check(dag, inputs, target, rng, rows=2, most=None):
     task = task_of(dag, target)
     want = te.evaluate(dag, inputs, "float64")
     sketches = _scattering(task)
     assert sketches, f"no sketch of {dag} scatters"
-    for sketch in sketches:
+    for sketch in rng.permutation(np.array(sketches, object))[:most]:
         for row in (*sketch.sample(rng, rows), *any_rows(sketch, rng, 1)):
             check_row(task, sketch, row, inputs, want, threads=(1, 2))
 
@@ -76,13 +76,13 @@ def test_elements_go_where_they_belong(shape, axis, terms, reduction, target, se
 
 
 @pytest.mark.parametrize("target", _TARGETS)
-def test_the_best_of_many(target):  # sums of it are ragged, too
+def test_the_best_of_many(target):
     x = te.placeholder((2, 600), "x")
     dag = te.ComputeDAG([x, top_k(x, 20, 1)])
     rng = np.random.default_rng(0)
     numbers = rng.standard_normal((2, 600)).astype(np.float32).round(1)
     numbers[0, rng.random(600) < 0.2] = np.nan
-    _check(dag, [numbers], target, rng, rows=1)
+    _check(dag, [numbers], target, rng, rows=1, most=4)
 
 
 @pytest.mark.parametrize("of", [(7, 9), (5, 9)])
