@@ -8,6 +8,8 @@ images       classifiers of timm
 detection    a one-stage detector with its non-maximum suppression
 diffusion    a U-Net that is conditioned on a text
 others       recommendation, graphs
+sizes        images of any size
+small        small ones of many architectures, of fixed shapes
 catalogue    all of them, by name
 child        one measurement, in a process of its own
 table        what was measured, as a table

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+SMALL = "small_"
+"""What the names of small models begin with."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -34,13 +37,19 @@ def listed() -> Iterator[tuple[str, str, str]]:
 
 
 def export(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
-    """Export those that the folder lacks; yields each name and what became of it."""
+    """Export those that the folder lacks; yields each name and what became of it.
+
+    No names are all models but the small ones; ``small`` are those.
+    """
     models = _models()
+    small = [name for name in models if name.startswith(SMALL)]
+    named = [n for name in names for n in (small if name == "small" else [name])]
+    names = named or [name for name in models if name not in small]
     unknown = set(names) - models.keys()
     if unknown:
         raise SystemExit(f"no model {', '.join(sorted(unknown))}; there are {', '.join(models)}")
     folder.mkdir(parents=True, exist_ok=True)
-    for name in names or models:
+    for name in names:
         model, about = models[name], folder / f"{name}.json"
         if about.exists():
             yield name, "is there"
@@ -59,9 +68,19 @@ def export(folder: Path, names: list[str]) -> Iterator[tuple[str, str]]:
 
 def _models() -> dict[str, Any]:
     """By name; what they are made with is imported here, so that a run needs none of it."""
-    from model_set import decoders, detection, diffusion, images, others, sizes, speech, text
+    from model_set import (
+        decoders,
+        detection,
+        diffusion,
+        images,
+        others,
+        sizes,
+        small,
+        speech,
+        text,
+    )
 
-    families = (text, decoders, speech, images, detection, diffusion, sizes, others)
+    families = (text, decoders, speech, images, detection, diffusion, sizes, others, small)
     return {model.name: model for family in families for model in family.MODELS}
 
 
