@@ -10,6 +10,9 @@ from tilework.kinds.cpu.target import CpuTarget
 
 _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
                         "sapphirerapids", "emeraldrapids", "graniterapids"})  # fmt: skip
+_SLOW_L3 = _TWO_PORTS - {"znver5"} | {"icelake-client", "tigerlake", "rocketlake"}
+_L3_RATE, _SLOW_RATE = 28.0, 10.0
+"""Bytes per cycle: of a core's own slice and its neighbours', and over a mesh of many."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Machine:
     l2_bytes: float = 1 << 20
     l3_bytes: float = 16 << 20
     l2_rate: float = 48.0
-    l3_rate: float = 28.0
+    l3_rate: float = _L3_RATE
     memory_rate: float = 7.0
     memory_cores: float = 1.6
     fork_cycles: float = 8000.0
@@ -91,6 +94,7 @@ def _machine(target: CpuTarget, figures: Parameters | None) -> Machine:
         fma_ports=1.0 if halved else 2.0,
         load_ports=1.0 if halved else 2.0,
         l2_rate=32.0 if halved else 48.0,
+        l3_rate=_SLOW_RATE if target.mcpu in _SLOW_L3 else _L3_RATE,
         lanes=target.lanes(),
         registers=target.num_vector_registers,
         l1_bytes=0.8 * target.l1_bytes,
