@@ -166,6 +166,24 @@ def test_top_k_of_many(data: str, largest: bool) -> None:
         np.testing.assert_array_equal(got, _ordered(x, 1, largest)[:, :k])
 
 
+def _work(declare, *shapes: tuple[tuple[int, ...], str]) -> float:
+    tensors = [te.placeholder(shape, f"p{i}", dtype) for i, (shape, dtype) in enumerate(shapes)]
+    return te.ComputeDAG([*tensors, declare(*tensors)]).real_flops
+
+
+def test_work_grows_with_the_elements() -> None:
+    """Not with their square: of scatters with the updates, of the best k with the dimension."""
+    best = [_work(lambda t: ops.top_k(t, 50, 0), ((n,), "float32")) for n in (30_000, 60_000)]
+    assert best[1] < 3 * best[0] < 30_000**2 / 10
+    rows = [((n, 8), "float32") for n in (1000, 2000)]
+    at, updates = ((500, 1), "int64"), ((500, 8), "float32")
+    added = [
+        _work(lambda *t, n=shape[0]: ops.scatter_rows(*t, [n], "add"), (shape, kind), at, updates)
+        for shape, kind in rows
+    ]
+    assert added[1] < 3 * added[0] < 500 * 1000
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int8"])
 def test_top_k_of_many_integers(dtype: str) -> None:
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 from tilework import te
 from tilework.dtypes import is_float
@@ -17,7 +19,7 @@ from tilework.te.expr import reduce_identity
 _WHOLE, _BLOCKS_OF = 64, 16
 _KINDS = ("sum", "prod")
 _GROUPS, _FEWEST_GROUPS, _FEW_IN_GROUP = 2, 64, 4
-_VECTOR = 16
+_VECTOR, _COMPARED = 16, 3
 _USUAL = 1.4
 """Candidates for each of the k: of ``2 k`` groups ``-2 log(1 - 1 / 2)`` on average."""
 _NOWHERE = te.const(reduce_identity("max", "int32"), "int32")
@@ -242,7 +244,11 @@ def _ranks(
         first = ax[axis] // _VECTOR * _VECTOR
         return te.sum(counts, axis=j, limits={j: te.select(first < some, some, zero)})
 
-    attrs = {} if count is None else {"terms": {"j": few**2 / range_of(x.shape[axis])[1]}}
+    attrs: dict[str, Any] = {}
+    if count is not None:  # of data, so that operations are told here
+        others = math.prod(range_of(n)[1] for d, n in enumerate(x.shape) if d != axis)
+        terms = {"j": few**2 / range_of(x.shape[axis])[1]}
+        attrs = {"terms": terms, "FLOP": _COMPARED * few**2 * float(others)}
     return te.compute(x.shape, ranked, "top_k_rank", attrs, axis_names(x.ndim))
 
 

@@ -79,17 +79,9 @@ def _quantized(
 
 
 def _dequantize(
-    c: AtenContext,
-    node: Node,
-    x: Any,
-    scale: Any,
-    zero: Any,
-    low: Any,
-    high: Any,
-    dtype: Any,
-    out_dtype: Any = None,
+    c: AtenContext, node: Node, x: Any, scale: Any, zero: Any, *ends: Any, out_dtype: Any = None
 ) -> Value:
-    """``(x - zero) * scale``."""
+    """``(x - zero) * scale``; the ends of its range and its type are those of ``x``."""
     return _dequantized(c, x, (scale, zero), None, out_dtype)
 
 
@@ -100,9 +92,7 @@ def _dequantize_channels(
     scales: Any,
     zeros: Any,
     axis: int,
-    low: Any,
-    high: Any,
-    dtype: Any,
+    *ends: Any,
     out_dtype: Any = None,
 ) -> Value:
     return _dequantized(c, x, (scales, zeros), axis, out_dtype)
