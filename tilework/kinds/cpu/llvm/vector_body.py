@@ -235,13 +235,10 @@ class Body(Recorder):
         t = Ssa("", self.width, "float32").type
         numbers = [f"float {literal(c, 'float32')}" for c in table]
         registers = [f"{t} <{', '.join(numbers[i : i + 16])}>" for i in range(0, len(table), 16)]
-        by = f"{index.type} {index.ssa}"
-        if len(registers) == 1:
-            symbol, arguments = "@llvm.x86.avx512.permvar.sf.512", (registers[0], by)
-        else:
-            low, high = registers
-            symbol, arguments = "@llvm.x86.avx512.vpermi2var.ps.512", (low, by, high)
-        types = ", ".join((t, index.type, t)[: len(arguments)])
+        name = "permvar.sf" if len(registers) == 1 else "vpermi2var.ps"
+        symbol = f"@llvm.x86.avx512.{name}.512"
+        arguments = [registers[0], f"{index.type} {index.ssa}", *registers[1:]]
+        types = ", ".join([t, index.type, t][: len(arguments)])
         self.declarations.declare(f"declare {t} {symbol}({types})")
         return self.emit(f"call {t} {symbol}({', '.join(arguments)})", "float32")
 
