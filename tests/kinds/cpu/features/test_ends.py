@@ -36,7 +36,7 @@ def waits(rows, machine=MACHINE, residual=True):
     sketch = SearchSpace.of(task).sketch(0)
     assert sketch.valid(ROWS).all()
     cost = BlockCost(sketch.nests(ROWS)[-1], machine)
-    found = waiting_cycles(cost._facts, cost._tiles, cost._shape, cost._traffic, machine)
+    found = waiting_cycles(cost._facts, cost._shape, cost._traffic, machine)
     return np.broadcast_to(found, len(ROWS))
 
 

@@ -7,7 +7,7 @@ the first of it is there only as far as a core looks ahead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from tilework.kinds.cpu.features.footprints import Walk
 from tilework.kinds.cpu.features.tile import TileShape
 from tilework.kinds.cpu.features.traffic import Traffic
 from tilework.kinds.cpu.machine import Machine
-from tilework.te.expr import Axis
 
 Floats = NDArray[np.float64]
 _QUEUE = 40.0
@@ -32,30 +31,25 @@ _UNSEEN = 3.0
 
 
 def waiting_cycles(
-    facts: BlockFacts,
-    tiles: Mapping[Axis, Floats],
-    shape: TileShape,
-    traffic: Traffic,
-    machine: Machine,
+    facts: BlockFacts, shape: TileShape, traffic: Traffic, machine: Machine
 ) -> Floats | float:
     """Cycles that all register tiles wait for what they read as they end.
 
     Args:
         facts: of the block.
-        tiles: extents of its loops.
         shape: its register tile.
         traffic: of the block.
         machine: the machine.
     """
-    block, into = facts.block, traffic.into[1]
-    if block.transform is not None or block.scatter is not None:
+    into = traffic.into[1]
+    if facts.block.transform is not None or traffic.touched is None:
         return 0.0
     first: Floats | float = 0.0
     lines: Floats | float = 0.0
     for i, access in enumerate(facts.accesses):
         large = access.tensor_bytes > machine.l1_bytes
         if access.once and not access.store and large and into[i].any():
-            followed = _followed(facts.walk, i, tiles, shape.nest.count)
+            followed = _followed(facts.walk, i, traffic.widths, traffic.touched[i])
             beyond = np.minimum(into[i] / (LINE_BYTES * shape.tiles * shape.work), 1.0)
             unseen = beyond * np.minimum(_UNSEEN / followed, 1.0)
             first = np.maximum(first, unseen)
@@ -64,17 +58,16 @@ def waiting_cycles(
     return latency * shape.tiles * (first + lines / _AT_ONCE)
 
 
-def _followed(walk: Walk, i: int, tiles: Mapping[Axis, Floats], count: int) -> Floats:
+def _followed(walk: Walk, i: int, widths: Sequence[Floats | float], touched: Floats) -> Floats:
     """Lines that follow each other in memory and in time, of an access, in few runs at once."""
-    widths = walk.widths(walk.spans(tiles, count))
-    touched = walk.touched(widths, count)[i]
+    count = touched.shape[-1]
     every = np.arange(count)
     longest, few = np.ones(count), np.ones(count, bool)
-    for state in range(len(touched)):
-        if state and np.array_equal(touched[state], touched[state - 1]):
+    for state, size in enumerate(touched):
+        if state and np.array_equal(size, touched[state - 1]):
             continue  # a loop that another operand moves with
         lines = walk.runs(i, widths, np.full(count, state), every).lines
-        few &= touched[state] <= _STREAMS * LINE_BYTES * lines
+        few &= size <= _STREAMS * LINE_BYTES * lines
         if not few.any():
             break
         longest = np.where(few, lines, longest)
