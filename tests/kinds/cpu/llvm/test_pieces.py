@@ -6,6 +6,7 @@ import re
 import struct
 
 import numpy as np
+import pytest
 from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
 
 from tests.hosts import x86
@@ -23,9 +24,9 @@ END = np.float32(9.19)
 """From which on tanh is 1."""
 
 
-def folded(x: np.ndarray) -> np.ndarray:
-    """What the code for AVX-512 gives, by the passes of LLVM that compute with constants."""
-    target = CpuTarget(x86("sapphirerapids", 1))
+def folded(x: np.ndarray, cpu: str) -> np.ndarray:
+    """What the code for a CPU gives, by the passes of LLVM that compute with constants."""
+    target = CpuTarget(x86(cpu, 1))
     declarations, texts = Declarations(target.features), []
     for n, vector in enumerate(x.reshape(-1, 16)):
         numbers = ", ".join(f"float {float_literal(float(v), 'float32')}" for v in vector)
@@ -51,12 +52,13 @@ def value(literal: str) -> float:
     return float(literal)
 
 
-def test_avx512():
+@pytest.mark.parametrize("cpu", ["sapphirerapids", "znver4"])  # 32 pieces, and 16
+def test_avx512(cpu):
     reference, limit = FUNCTIONS["tanh"]
     steps = np.linspace(0, END, 211, dtype="f4")
     x = np.concatenate([steps, -steps, SPECIAL, [END, -END]]).astype("f4")
     x = np.resize(x, -(-x.size // 16) * 16)
-    got = folded(x)
+    got = folded(x, cpu)
     with np.errstate(all="ignore"):
         check(got, reference(x.astype("f8")), limit)
     np.testing.assert_array_equal(np.signbit(got[x == 0]), np.signbit(x[x == 0]))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.borders import code_versions
+from tilework.kinds.cpu.features.ends import waiting_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.local import attached_cycles
 from tilework.kinds.cpu.features.scattering import term_cycles
@@ -58,7 +59,8 @@ class BlockCost:
         slowest = np.maximum.reduce([busy, *memory])
         hidden = busy + memory[0] + memory[1] + memory[2] - slowest
         first = first_pass(self._facts, self._traffic, busy, machine)
-        cycles = slowest + machine.not_hidden * hidden + first
+        waits = waiting_cycles(self._facts, self._shape, self._traffic, machine)
+        cycles = slowest + machine.not_hidden * hidden + first + waits
         if len(self.nest.block.parallel_loops) > len(self.nest.block.parallel_axes):
             deeper = self.nest.parallel > len(self.nest.block.parallel_axes)
             cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)

@@ -30,10 +30,18 @@ _COLD_WEIGHT_BYTES = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Bytes per access into each cache level, and each access's footprint of one outer tile."""
+    """What the accesses of a block move.
+
+    Attributes:
+        into: bytes per access into each cache level.
+        footprint: of each access, of one outer tile.
+        widths, touched: what accesses touch in the states of the walk; see `Walk`.
+    """
 
     into: list[Floats]
     footprint: Floats
+    widths: Sequence[Floats | float] = ()
+    touched: Floats | None = None
 
 
 def traffic_of(
@@ -75,7 +83,7 @@ def traffic_of(
             per_access[list(facts.local)] = 0.0
         local = _local_traffic(nest, sizes)
         into = [np.concatenate(both) for both in zip(into, local, strict=True)]
-    return Traffic(into, touched[:, outer])
+    return Traffic(into, touched[:, outer], widths, touched)
 
 
 def _of_terms(nest: BlockNest, facts: BlockFacts, machine: Machine) -> Traffic:

@@ -23,8 +23,6 @@ from tilework.kinds.cpu.llvm.ssa import Ssa, intrinsic_suffix, literal
 Operand = Union["Lanes", float, int]
 ROUND = 12582912.0
 """3 * 2^22: float32 of its size have no fraction. A sum's low bits are the other, rounded."""
-PIECES = 16
-"""Numbers that `Body.looked_up` chooses from."""
 
 
 @dataclass(frozen=True)
@@ -223,15 +221,26 @@ class Body(Recorder):
         """Whether `looked_up` is available: one instruction of AVX-512, for whole registers."""
         return self.scales
 
+    @property
+    def looked_up_of(self) -> int:
+        """Of how many numbers an instruction looks one up fast.
+
+        AMD's first cores with AVX-512 (Zen 4) have 32 numbers looked up by the units of
+        multiply-adds; ``sse4a`` tells AMD's cores from Intel's.
+        """
+        return 16 if "sse4a" in self.declarations.features else 32
+
     def looked_up(self, table: tuple[float, ...], index: Lanes) -> Lanes:
-        """Of `PIECES` numbers the one that the lowest bits of an int32 name, lane by lane."""
-        symbol = "@llvm.x86.avx512.permvar.sf.512"
+        """Of 16 or 32 numbers the one that the lowest bits of an int32 name, lane by lane."""
         t = Ssa("", self.width, "float32").type
-        self.declarations.declare(f"declare {t} {symbol}({t}, {index.type})")
-        numbers = ", ".join(f"float {literal(c, 'float32')}" for c in table)
-        return self.emit(
-            f"call {t} {symbol}({t} <{numbers}>, {index.type} {index.ssa})", "float32"
-        )
+        numbers = [f"float {literal(c, 'float32')}" for c in table]
+        registers = [f"{t} <{', '.join(numbers[i : i + 16])}>" for i in range(0, len(table), 16)]
+        name = "permvar.sf" if len(registers) == 1 else "vpermi2var.ps"
+        symbol = f"@llvm.x86.avx512.{name}.512"
+        arguments = [registers[0], f"{index.type} {index.ssa}", *registers[1:]]
+        types = ", ".join([t, index.type, t][: len(arguments)])
+        self.declarations.declare(f"declare {t} {symbol}({types})")
+        return self.emit(f"call {t} {symbol}({', '.join(arguments)})", "float32")
 
     def abs(self, x: Lanes) -> Lanes:
         """Magnitude."""
