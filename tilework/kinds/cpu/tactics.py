@@ -28,6 +28,8 @@ _CLAIMED_BYTES = 1 << 20
 """Smaller outputs gain nothing from claims: L3 delivers their lines soon enough."""
 _STREAMED_BYTES = 1 << 20
 _SET_BYTES = 1024
+_WORD = "int32"
+"""Weights of few bits are held in words: `tilework.ops.packed`."""
 _MASKED_BITS = 256
 """Of vectors from here on, moves may leave lanes out: AVX2 and AVX-512."""
 
@@ -77,9 +79,13 @@ class CpuTactics(Tactics):
         Weights of a megabyte come from memory in every run, for other layers' weights pass
         through the caches between two. While they are used for the first of several register
         tiles, the processor itself does not fetch them far enough ahead. Weights that are read
-        only once keep memory busy as it is; asking for them then only costs.
+        only once keep memory busy as it is, and asking for them only costs, unless they are of
+        few bits: between two loads of words there is so much unpacking that the next loads do
+        not begin in time.
         """
         large = _at_least(nbytes(packed.packing.packed_shape, weight.dtype), _STREAMED_BYTES)
+        if weight.dtype == _WORD:
+            return large
         used = {axis for axis, _ in packed.loops}
         others = [a for a in nest.block.spatial if a not in used]
         several = [_at_least(a.extent, int(nest.tiles[a][-1][0]) + 1) for a in others]
