@@ -75,7 +75,7 @@ class NetworkChoice(BaseModel):
         description="For an ONNX file: NAME=1,3,224,224, batch=4, or seq=1..512:16,64",
     )
     precision: Precision = Field("f32", description="Weights and values between kernels")
-    calibrate: str = Field("", description="Samples (.npz) for int8; empty: random ones")
+    calibrate: str = Field("", description="Samples (.npz) for int8 and int4; empty: random ones")
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
     block: str = Field("", description="Rows x columns of sparse blocks; none: 16x1")
 

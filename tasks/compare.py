@@ -74,6 +74,7 @@ def compare_engines(
     seconds: float = 5.0,
     profile: bool = False,
     precision: Precision = "f32",
+    source: str = "",
 ) -> Comparison:
     """Compile ``net`` with the best records and time it beside other engines.
 
@@ -84,9 +85,12 @@ def compare_engines(
         seconds: measured time per engine.
         profile: also time every kernel call within the network.
         precision: of the compiled network, and of the peers that have it.
+        source: the ONNX file that the network is from, which is what peers open; empty: one that
+            is written of it.
 
     Raises:
-        TileworkError: a peer is unknown or not installed, or the network cannot be exported.
+        TileworkError: a peer is unknown, not installed or refuses the network, or this cannot be
+            exported.
     """
     import tilework as tw
     from tilework.graph.precision import require_precision
@@ -98,10 +102,12 @@ def compare_engines(
     engines: dict[str, Engine] = {"tilework": module}
     with tempfile.TemporaryDirectory() as folder:
         if peers:
-            path = str(Path(folder) / "network.onnx")
-            write_onnx(net, path)
+            path = source or str(Path(folder) / "network.onnx")
+            if not source:
+                write_onnx(net, path)
+            shapes = {name: array.shape for name, array in inputs.items()}
             for peer in peers:
-                loaded = load_peer(peer, path, target.num_cores, precision)
+                loaded = load_peer(peer, path, target.num_cores, precision, shapes)
                 engines[loaded.name] = loaded
         outputs = {name: [np.array(o) for o in e.run(inputs)] for name, e in engines.items()}
         samples = time_engines(engines, inputs, seconds)
@@ -131,7 +137,7 @@ def compare_engines(
         calls,
         gap_lines(module, 1e3 * ours.median) if profile else (),
         precision,
-        None if precision == "f32" else check_output(module, net, precision),
+        None if precision == "f32" else check_output(module, net, precision, source),
         left_of(net),
         helpers,
     )

@@ -8,18 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tasks.check import check_output
 from tasks.network import NetworkSpec, Precision, fingerprint, is_onnx, left_of, load_network
 from tasks.quantise import quantise
 from tasks.quantiser import QuantiseRequest
-from tasks.report import Loss
+from tasks.report import CheckResult, Loss
+from tasks.weights_quantiser import WeightsOnly
 from tilework.errors import NetworkError
 from tilework.stages import stage
 
 if TYPE_CHECKING:
     from tilework import dtypes
     from tilework.graph import Network, Parts
+    from tilework.runtime.parts import AnyModule
     from tilework.target import Target
     from tilework.task import SearchTask
+
+FEW_BITS = {"int8": None, "int4": WeightsOnly(4)}
+"""What ONNX Runtime's quantiser makes, and how it packs weights where they alone are narrow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +53,13 @@ class Extracted:
         """How the engine stores values."""
         return stored_precision(self.spec.precision)
 
+    def check(self, module: AnyModule) -> CheckResult:
+        """Compare a compiled form of it with a reference: see `tasks.check.check_output`."""
+        return check_output(module, self.network, self.precision, self.spec.source)
+
     @property
     def notes(self) -> list[str]:
-        """What people are to know of it: what another engine runs, and what 8 bits cost."""
+        """What people are to know of it: what another engine runs, and what few bits cost."""
         return [line for line in (self.left, str(self.loss or "")) if line]
 
 
@@ -62,45 +72,60 @@ def extract(spec: NetworkSpec, target: Target) -> Extracted:
     """
     import tilework as tw
 
-    with stage("read"):
-        net, loss = load(spec)
+    with stage("read"), tempfile.TemporaryDirectory() as folder:
+        loaded = load(spec, folder)
     with stage("passes"):
         stored = stored_precision(spec.precision)
-        tasks, weights = tw.extract_tasks(net, target, precision=stored)
-    return Extracted(spec, net, spec_fingerprint(spec), tasks, weights, loss)
+        tasks, weights = tw.extract_tasks(loaded.network, target, precision=stored)
+    return Extracted(spec, loaded.network, spec_fingerprint(spec), tasks, weights, loaded.loss)
 
 
-def load(spec: NetworkSpec) -> tuple[Network | Parts, Loss | None]:
-    """A network in the form that is asked for, and what it lost if it was quantised for it.
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A network, the ONNX file that it is from (empty: none), and what it lost if quantised."""
+
+    network: Network | Parts
+    source: str
+    loss: Loss | None
+
+
+def load(spec: NetworkSpec, folder: str) -> Loaded:
+    """A network in the form that is asked for; one that is quantised for it leaves its file.
+
+    Args:
+        spec: which network.
+        folder: where that file is written.
 
     Raises:
         NetworkError: see `load_network` and `tasks.quantise.quantise`.
         ModuleError: it is to be quantised, and ONNX Runtime is not installed.
     """
-    if spec.precision != "int8":
+    if spec.precision not in FEW_BITS:
         if spec.calibrate:
-            raise NetworkError(f"--calibrate {spec.calibrate}: it belongs to --precision int8")
+            raise NetworkError(
+                f"--calibrate {spec.calibrate}: it belongs to --precision {' or '.join(FEW_BITS)}"
+            )
         net = load_network(
             spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict
         )
-        return net, None
+        return Loaded(net, spec.source, None)
     if spec.sparse is not None:
-        raise NetworkError(f"{spec.network}: --sparse and --precision int8 exclude each other")
-    with tempfile.TemporaryDirectory() as folder:
-        place = str(Path(folder) / f"{spec.label}.onnx")
-        quantised = quantise(
-            QuantiseRequest(
-                spec.network, place, spec.calibrate, batch=spec.batch, layout=spec.layout,
-                shapes=spec.shapes,
-            )
-        )  # fmt: skip
-        net = load_network(place, shapes=spec.shapes, strict=spec.strict)
-    return net, quantised.loss
+        what = f"--precision {spec.precision}"
+        raise NetworkError(f"{spec.network}: --sparse and {what} exclude each other")
+    place = str(Path(folder) / f"{spec.label}.onnx")
+    quantised = quantise(
+        QuantiseRequest(
+            spec.network, place, spec.calibrate, batch=spec.batch, layout=spec.layout,
+            shapes=spec.shapes, weights=FEW_BITS[spec.precision],
+        )
+    )  # fmt: skip
+    net = load_network(place, shapes=spec.shapes, strict=spec.strict)
+    return Loaded(net, place, quantised.loss)
 
 
 def stored_precision(precision: Precision) -> dtypes.Precision:
-    """How the engine stores values: those of 8 bits are in the network, the others in float32."""
-    return "f32" if precision == "int8" else precision
+    """How the engine stores values: few bits are in the network, the rest in float32."""
+    return "f32" if precision == "int8" or precision == "int4" else precision
 
 
 def spec_fingerprint(spec: NetworkSpec) -> str:

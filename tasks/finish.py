@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.check import check_output
 from tasks.engines import random_inputs
 from tasks.patience import Tell, patiently
 from tasks.peers import Engine
@@ -212,7 +211,7 @@ def check(compiled: Compiled) -> CheckResult | None:
     """Compare the module's output with a reference's; None where this machine cannot run it."""
     if not compiled.runs_here:
         return None
-    return check_output(compiled.tuned, compiled.extracted.network, compiled.extracted.precision)
+    return compiled.extracted.check(compiled.tuned)
 
 
 def run_once(compiled: Compiled) -> None:
@@ -238,8 +237,7 @@ def keep(compiled: Compiled, check: CheckResult | None, standing: Standing | Non
     """
     if check is not None and check.passed and standing is not None and standing.untuned_kept:
         compiled.take_untuned()
-        extracted = compiled.extracted
-        check = check_output(compiled.tuned, extracted.network, extracted.precision)
+        check = compiled.extracted.check(compiled.tuned)
     reason = _objection(check, standing)
     if reason:
         kept = ""

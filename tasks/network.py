@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from tilework.graph.onnx.ranges import Given
     from tilework.target import Target
 
-Precision = Literal[dtypes.Precision, "int8"]
-"""Of a network. The engine's own say how values are stored; 8 bits are in the network itself."""
+Precision = Literal[dtypes.Precision, "int8", "int4"]
+"""Of a network. The engine's own say how values are stored; few bits are in the network itself."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class NetworkSpec:
         network: a built-in network's name, or an ONNX file.
         batch, layout: of a built-in network.
         precision: of weights and of values between kernels; ``int8``: quantised by what samples
-            show.
-        calibrate: an .npz file of samples for ``int8``; empty for random ones.
+            show; ``int4``: weights of matrix products alone, in blocks.
+        calibrate: an .npz file of samples for ``int8`` and ``int4``; empty for random ones.
         shapes: texts such as ``"input=1,3,224,224"``, ``"batch=4"`` or ``"seq=1..512"`` for an
             ONNX file; see `parse_shapes`.
         sparse: give it block-sparse weights.
@@ -50,6 +50,12 @@ class NetworkSpec:
     def label(self) -> str:
         """A short name for file names and records."""
         return network_label(self.network, self.sparse)
+
+    @property
+    def source(self) -> str:
+        """The ONNX file that has this network as it is; empty if there is none."""
+        as_it_is = self.sparse is None and self.precision not in ("int8", "int4")
+        return self.network if is_onnx(self.network) and as_it_is else ""
 
 
 def target_of(text: str, threads: int | None) -> Target:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 PEERS = ("onnxruntime", "openvino")
+Shapes = Mapping[str, tuple[int, ...]]
+"""Of inputs, by name."""
 
 
 class Engine(Protocol):
@@ -51,7 +53,13 @@ def require_peers(engines: Sequence[str]) -> None:
             raise TileworkError(f"{engine} is not installed: pip install {engine}")
 
 
-def load_peer(engine: str, path: str, threads: int, precision: str = "f32") -> Peer:
+def load_peer(
+    engine: str,
+    path: str,
+    threads: int,
+    precision: str = "f32",
+    shapes: Shapes | None = None,
+) -> Peer:
     """Load an ONNX file into ``engine``, tuned for the latency of single requests.
 
     Args:
@@ -60,21 +68,30 @@ def load_peer(engine: str, path: str, threads: int, precision: str = "f32") -> P
         threads: that it may use.
         precision: ``"bf16"`` and ``"f16"`` have OpenVINO compute so; ONNX Runtime stays in
             float32, as its name then says.
+        shapes: of the inputs, for a file that leaves some open; each engine makes of it what it
+            makes of a file of these shapes.
 
     Raises:
-        TileworkError: the engine is unknown or not installed.
+        TileworkError: the engine is unknown, not installed, or refuses the file.
     """
     require_peers([engine])
-    return _LOADERS[engine](path, threads, precision)
+    try:
+        return _LOADERS[engine](path, threads, precision, shapes or {})
+    except Exception as e:  # each has its own kinds of errors
+        from tilework.graph.onnx.messages import one_line
+
+        raise TileworkError(f"{engine} does not open '{path}': {one_line(e)}") from e
 
 
-def _onnxruntime(path: str, threads: int, precision: str) -> Peer:
+def _onnxruntime(path: str, threads: int, precision: str, shapes: Shapes) -> Peer:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    for symbol, extent in _symbols(path, shapes).items():
+        options.add_free_dimension_override_by_name(symbol, extent)
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def bound(inputs: Mapping[str, np.ndarray]) -> Callable[[], object]:
@@ -94,12 +111,30 @@ def _onnxruntime(path: str, threads: int, precision: str) -> Peer:
     return Peer(name, lambda x: session.run(None, dict(x)), bound)
 
 
-def _openvino(path: str, threads: int, precision: str) -> Peer:
+def _symbols(path: str, shapes: Shapes) -> dict[str, int]:
+    """Values of the names that inputs' dimensions have in a file."""
+    import onnx
+
+    inputs = onnx.load(path, load_external_data=False).graph.input if shapes else ()
+    return {
+        dim.dim_param: extent
+        for x in inputs
+        if x.name in shapes
+        for dim, extent in zip(x.type.tensor_type.shape.dim, shapes[x.name], strict=True)
+        if dim.dim_param
+    }
+
+
+def _openvino(path: str, threads: int, precision: str, shapes: Shapes) -> Peer:
     import openvino as ov
 
     hint = "f32" if precision == "tf32" else precision  # CPUs have no such factors
-    compiled = ov.Core().compile_model(
-        path,
+    core = ov.Core()
+    model = core.read_model(path)
+    if shapes:
+        model.reshape({x: shapes[x.any_name] for x in model.inputs})
+    compiled = core.compile_model(
+        model,
         "CPU",
         {
             "INFERENCE_NUM_THREADS": threads,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tasks.check import check_output
 from tasks.engines import joined, time_at_points, timing_of
 from tasks.report import Standing
 from tasks.slower import looks_slower, slower
@@ -54,8 +53,7 @@ def compare(compiled: Compiled, seconds: float = 1.5) -> Standing | None:
         samples = joined(looks)
         suspects = [name for name in suspects if slower(samples["tuned"], samples[name])]
     if "old" in suspects and compiled.old is not None:
-        extracted = compiled.extracted
-        was = check_output(compiled.old, extracted.network, extracted.precision)
+        was = compiled.extracted.check(compiled.old)
         if not was.passed:
             suspects.remove("old")
             note = f"{compiled.output} is replaced, although it was faster: its output is wrong"

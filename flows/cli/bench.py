@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,23 +85,27 @@ def bench(
     pruned = parse_sparse(sparse, block)
     shapes = tuple(shape or ())
     spec = NetworkSpec(network, batch, layout, precision, shapes, pruned, strict, calibrate)
-    net, loss = load(spec)
     records = used_by(store, packages=packages)
     stored = stored_precision(precision)
     comparisons = []
-    for where in targets:
-        with held(where, f"bench {network}"):
-            comparisons.append(
-                compare_engines(net, where, records, engines, seconds, profile, stored)
-            )
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = load(spec, folder)
+        for where in targets:
+            with held(where, f"bench {network}"):
+                comparisons.append(
+                    compare_engines(
+                        loaded.network, where, records, engines, seconds, profile, stored,
+                        loaded.source,
+                    )
+                )  # fmt: skip
     say_problems(records)
     if json:
         print_json(comparisons)
         return
     for comparison in comparisons:
         _print(comparison)
-    if loss is not None:
-        console().print(str(loss))
+    if loaded.loss is not None:
+        console().print(str(loaded.loss))
 
 
 def _counts(text: str) -> list[int | None]:

@@ -94,7 +94,8 @@ Precision = Annotated[
     typer.Option(
         "--precision",
         help="Weights and values between kernels: bf16 (CPUs with AVX512_BF16; GPUs), f16 (GPUs); "
-        "tf32 (GPUs) rounds factors only. Sums are float32. int8: quantised by ONNX Runtime.",
+        "tf32 (GPUs) rounds factors only. Sums are float32. int8: quantised by ONNX "
+        "Runtime; int4: weights of matrix products alone.",
     ),
 ]
 Calibrate = Annotated[
@@ -102,7 +103,7 @@ Calibrate = Annotated[
     typer.Option(
         "--calibrate",
         metavar="FILE.npz",
-        help="Samples for --precision int8; see `tilework quantize`. Default: random ones.",
+        help="Samples for --precision int8 and int4; see `tilework quantize`. Default: random.",
     ),
 ]
 Sparse = Annotated[

@@ -17,6 +17,7 @@ from flows.reporting import Reporter, reporting
 from flows.settings import TuneSettings
 from storage import RecordStore
 from tasks import check, device_lock, goals, standing
+from tasks.extraction import Extracted
 from tasks.patience import SearchClock, patiently
 from tasks.stages import PLAIN, Stages
 from tests.flows.still import GOOD, samples
@@ -150,14 +151,14 @@ def test_the_untuned_network_does_not_replace_a_faster_module(place, monkeypatch
 def test_an_old_module_whose_output_is_wrong_does_not_win_by_being_faster(place, monkeypatch):
     settings, path, old = place
     timed(monkeypatch, *[{"untuned": 2e-3, "tuned": 1.1e-3, "old": 1e-3}] * 4)
-    right = check.check_output
+    right = Extracted.check
 
-    def old_is_wrong(module, network, precision):
-        found = right(module, network, precision)
+    def old_is_wrong(extracted, module):
+        found = right(extracted, module)
         tuned = any(row.tuned for row in module.report)
         return found if tuned else dataclasses.replace(found, max_rel_error=0.5)
 
-    monkeypatch.setattr(standing, "check_output", old_is_wrong)
+    monkeypatch.setattr(Extracted, "check", old_is_wrong)
     listener = Listener()
     with reporting(listener):
         assert tune_pipeline(settings).report.module == str(path)

@@ -2,7 +2,8 @@
 
 Forms are those of files: ``qdq`` (DequantizeLinear, an operator, QuantizeLinear), ``qlinear``
 (QLinearConv, QLinearMatMul, QGemm), ``integer`` (MatMulInteger, ConvInteger), ``dynamic``
-(DynamicQuantizeLinear before a MatMulInteger), ``pair`` (QLinearAdd and QLinearMul).
+(DynamicQuantizeLinear before a MatMulInteger), ``pair`` (QLinearAdd and QLinearMul); without a
+product `pool`, `concat` and `words` (`tests.fuzz.integer_moves`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tests.fuzz.integer_moves import concat, pool, words
 from tests.fuzz.integers import (
     Array,
     conv,
@@ -26,7 +28,10 @@ from tests.fuzz.integers import (
     requantised,
 )
 
-FORMS = ("qdq",) * 4 + ("qlinear",) * 3 + ("integer",) * 3 + ("dynamic", "pair")
+FORMS = (
+    *("qdq",) * 4, *("qlinear",) * 3, *("integer",) * 3, "dynamic", "pair", "pool", "pool",
+    "concat", "words",
+)  # fmt: skip
 BYTES = ("uint8", "int8")
 RANGED = "rows"
 NUMBERS = ("any", "any", "any", "ends", "ends", "low", "high")
@@ -106,7 +111,8 @@ def draw(seed: int, cpus: Sequence[str] = CPUS) -> Problem:
         return some[int(r.integers(len(some)))]
 
     form, matrix = of(FORMS), r.random() < 0.5
-    rank = 0 if matrix or form in ("dynamic", "pair") else of((1, 2, 2, 2, 2, 2, 3))
+    flat = form in ("dynamic", "pair", "words") or (matrix and form != "pool")
+    rank = 0 if flat else of((1, 2, 2, 2, 2, 2, 3))
     data, window = of(BYTES), tuple(of((1, 1, 2, 3, 3, 5)) for _ in range(rank))
     dilations = tuple(of((1, 1, 1, 2)) for _ in range(rank))
     reach = [d * (w - 1) + 1 for d, w in zip(dilations, window, strict=True)]
@@ -129,7 +135,7 @@ def draw(seed: int, cpus: Sequence[str] = CPUS) -> Problem:
         (of(ZEROS), of((*ZEROS, "none", "none")), of(ZEROS)),
         (of(NUMBERS), of(NUMBERS)),
         of(("", "small", "large")) if form in ("qdq", "qlinear") else "",
-        of(TAILS) if form == "qdq" else "",
+        of(TAILS) if form in ("qdq", "words") else "",
         bool(r.random() < 0.25),
         of((1, 1, 1, 2, 3)),
         of(WIDTHS),
@@ -156,7 +162,7 @@ class Made:
     want: tuple[Array, ...]
 
 
-class _Maker:
+class Maker:
     """Writes the model of a problem and computes what it gives."""
 
     def __init__(self, p: Problem) -> None:
@@ -272,13 +278,16 @@ def _info(name: str, kind: Any, shape: Sequence[int] | None) -> onnx.ValueInfoPr
 
 def make(p: Problem) -> Made:
     """The arrays of a problem, its model, and what it gives."""
-    m = _Maker(p)
-    forms = {"integer": _integer, "dynamic": _dynamic, "pair": _pair}
+    m = Maker(p)
+    forms = {
+        "integer": _integer, "dynamic": _dynamic, "pair": _pair, "pool": pool, "concat": concat,
+        "words": words,
+    }  # fmt: skip
     forms.get(p.form, _scaled)(m)
     return m.made()
 
 
-def _integer(m: _Maker) -> None:
+def _integer(m: Maker) -> None:
     p = m.p
     (of_x, of_w), (xs, ws) = (p.data, p.weight), m.shapes()
     x, w = m.whole(of_x, xs, p.numbers[0]), m.whole(of_w, ws, p.numbers[1])
@@ -293,7 +302,7 @@ def _integer(m: _Maker) -> None:
     m.outputs[y] = m.sums(x, w, zx, m.over(zw, False)).astype(np.int32)
 
 
-def _dynamic(m: _Maker) -> None:
+def _dynamic(m: Maker) -> None:
     p, (xs, ws) = m.p, m.shapes()
     x = (m.r.standard_normal(xs) * 3 + m.r.choice([-9, 0, 0, 9])).astype(f32)
     w = m.whole(p.weight, ws, p.numbers[1])
@@ -305,7 +314,7 @@ def _dynamic(m: _Maker) -> None:
     m.outputs[y] = m.sums(numbers, w, point, zw).astype(np.int32)
 
 
-def _pair(m: _Maker) -> None:
+def _pair(m: Maker) -> None:
     p = m.p
     shape = (p.batch, p.rows, p.n)
     a, b = (m.whole(p.data, shape, how) for how in p.numbers)
@@ -320,7 +329,7 @@ def _pair(m: _Maker) -> None:
     m.outputs[y] = quantised(real, sy, zeros[2])
 
 
-def _scaled(m: _Maker) -> None:
+def _scaled(m: Maker) -> None:
     """A product whose sums are scaled: of the forms ``qdq`` and ``qlinear``."""
     p, (xs, ws) = m.p, m.shapes()
     x, w = m.whole(p.data, xs, p.numbers[0]), m.whole(p.weight, ws, p.numbers[1])
@@ -355,7 +364,7 @@ def _scaled(m: _Maker) -> None:
 
 
 def _between(
-    m: _Maker,
+    m: Maker,
     data: tuple[Array, Array, Array],
     weights: tuple[Array, Array, Array],
     bias: Array | None,

@@ -52,6 +52,31 @@ def conv(
     return np.asarray(out).reshape(len(x), len(w), *np.shape(out)[3:])
 
 
+def pooled(
+    x: Array,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    pads: tuple[int, ...],
+    dilations: tuple[int, ...],
+    what: str,
+) -> Array:
+    """The sum or the largest (``what``: ``max``) of each window over the last axes.
+
+    Arguments are those of `conv`. Padding adds nothing and is never the largest.
+    """
+    rank = len(window)
+    around = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+    least = np.iinfo(x.dtype).min if what == "max" else 0
+    wide = np.pad(x, around, constant_values=least)
+    reach = [d * (s - 1) + 1 for d, s in zip(dilations, window, strict=True)]
+    ends = [n - r + 1 for n, r in zip(wide.shape[2:], reach, strict=True)]
+    parts = []
+    for at in np.ndindex(*window):
+        steps = zip(at, dilations, ends, strides, strict=True)
+        parts.append(wide[(..., *(slice(a * d, a * d + e, s) for a, d, e, s in steps))])
+    return np.asarray(np.max(parts, axis=0) if what == "max" else np.sum(parts, axis=0))
+
+
 def saturated(whole: Array, zero: Array) -> Array:
     """Whole numbers, as float32, with a zero point, in its type."""
     limits = np.iinfo(zero.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.hosts import x86
 from tests.lower.check import random_inputs, reference, task_of
 from tests.te.workloads import matmul
 from tilework import ops, te
@@ -12,6 +13,7 @@ from tilework.lower.interpret import interpret
 from tilework.lower.ir import Claim, walk_stmts
 from tilework.lower.register_tiles.program import lower
 from tilework.lower.tactics import NEUTRAL, Tactics
+from tilework.ops.packed import packed_dense
 from tilework.space import SearchSpace
 
 
@@ -28,6 +30,23 @@ def test_a_kind_without_tactics_claims_streams_and_spreads_nothing():
     assert claims(ours) > 0
     assert not any(b.streamed for b in plain.inputs)
     assert NEUTRAL.spread((6, 4, 256), "float32") == (6, 4, 256)
+
+
+def test_large_weights_of_few_bits_are_fetched_ahead_though_read_once():
+    """Two megabytes of words for one row; as many of float32 are left to the processor."""
+    x, q, s = (
+        te.placeholder(shape, name, dtype)
+        for shape, name, dtype in (
+            ((1, 2048), "x", "float32"), ((2048, 64, 4), "q", "int32"),
+            ((2048, 64), "s", "float32"),
+        )
+    )  # fmt: skip
+    narrow = te.ComputeDAG([x, q, s, packed_dense(x, q, s, bits=4, layout_free=True)])
+    for dag, expected in ((narrow, {"q"}), (te.ComputeDAG(matmul(1, 2048, 256)), set())):
+        sketch = SearchSpace.of(task_of(dag, x86("znver4", 2))).sketches[0]
+        for row in sketch.sample(np.random.default_rng(0), 5):
+            program = lower(sketch, row, tactics=TACTICS).program
+            assert {b.name for b in program.inputs if b.streamed} == expected
 
 
 def test_results_that_lie_spread_out_are_the_same():

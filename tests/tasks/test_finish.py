@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 import tilework as tw
 from tasks import check
 from tasks.compare import compare_engines
 from tasks.engines import max_rel_error, random_inputs
-from tasks.network import fingerprint, network_label
+from tasks.extraction import extract
+from tasks.network import NetworkSpec, fingerprint, network_label
 from tasks.peers import load_peer, require_peers
 from tilework.errors import TileworkError
 
@@ -88,6 +90,25 @@ def test_peers_answer_like_the_network(net, module, tmp_path):
     inputs = random_inputs(net)
     peer = load_peer("onnxruntime", str(path), threads=1)
     assert max_rel_error(peer.run(inputs), module.run(inputs)) < 1e-3
+
+
+def test_a_file_is_checked_and_compared_as_it_is(module, tmp_path):
+    """What is read wrongly from a file is seen, and peers get the file, with its open extents."""
+    other, path = tw.zoo.get("mlp", batch=2, seed=1), str(tmp_path / "net.onnx")
+    other.to_onnx(path)
+    model = onnx.load(path)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    onnx.save(model, path)
+    spec = NetworkSpec(path, shapes=("batch=2",))
+    assert not extract(spec, TARGET).check(module).passed
+    net = tw.from_onnx(path, {"batch": (2,)})
+    assert check.check_output(tw.compile(net, TARGET), net, source=path).passed
+    found = compare_engines(net, TARGET, None, ["onnxruntime"], seconds=0.02, source=path)
+    assert found.rows[1].max_rel_error < 1e-3
+    (tmp_path / "none.onnx").write_bytes(b"none")
+    with pytest.raises(TileworkError, match="onnxruntime does not open"):
+        load_peer("onnxruntime", str(tmp_path / "none.onnx"), threads=1)
 
 
 def test_unknown_and_missing_peers_are_named():

@@ -297,6 +297,31 @@ def test_a_precision_of_8_bits(tmp_path):
     assert checked.passed
 
 
+def test_a_precision_of_weights_of_4_bits():
+    """The products' weights are packed; the compiled network is right, and says what it lost."""
+    spec = NetworkSpec("mlp", precision="int4")
+    found = extract(spec, TARGET)
+    assert found.precision == "f32" and found.loss is not None
+    assert found.loss.what == "weights of 4 bits" and 1e-3 < found.loss.largest < 0.3
+    assert spec_fingerprint(spec) not in [
+        spec_fingerprint(NetworkSpec("mlp", precision=other)) for other in ("f32", "int8")
+    ]
+    found_right = found.check(tw.compile(found.network, TARGET))
+    assert found_right.passed and found_right.max_rel_error < 1e-3
+
+
+def test_data_that_a_run_rounds(tmp_path):
+    """Against what is written of the network, and the file itself: both round as it does."""
+    place = str(tmp_path / "mlp.onnx")
+    quantise(QuantiseRequest("mlp", place, scheme="dynamic"))
+    net = tw.from_onnx(place)
+    module = tw.compile(net, TARGET)
+    for source in ("", place):
+        found = check.check_output(module, net, source=source)
+        assert found.passed and found.tolerance == 0.02
+        assert found.reference.startswith("onnxruntime")
+
+
 def test_samples_are_part_of_a_networks_identity(samples, model):
     plain = NetworkSpec(model, precision="int8", shapes=("batch=2",))
     given = NetworkSpec(model, precision="int8", shapes=("batch=2",), calibrate=samples)
@@ -306,8 +331,9 @@ def test_samples_are_part_of_a_networks_identity(samples, model):
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        (NetworkSpec("mlp", calibrate="a.npz"), "it belongs to --precision int8"),
+        (NetworkSpec("mlp", calibrate="a.npz"), "it belongs to --precision int8 or int4"),
         (NetworkSpec("mlp", precision="int8", sparse=Sparse(0.5, (16, 1))), "exclude each other"),
+        (NetworkSpec("mlp", precision="int4", sparse=Sparse(0.5, (16, 1))), "exclude each other"),
     ],
 )
 def test_forms_that_exclude_each_other(spec, why):

@@ -38,7 +38,9 @@ class Tactics:
         """
         return None
 
-    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool | Expr:
+    def streamed(
+        self, target: Target, nest: BlockNest, weight: Operation, packed: Packed
+    ) -> bool | Expr:
         """Whether it pays to ask for the elements of a nest's packed weight ahead of time.
 
         A predicate of symbols where a run decides.

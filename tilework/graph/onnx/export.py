@@ -10,6 +10,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Network
 from tilework.graph.onnx.write import WRITERS, Writer
 from tilework.graph.passes.convert_layout import convert_layout
+from tilework.graph.passes.multiply_packed import multiply_packed
 from tilework.graph.sparse import densify
 from tilework.index.extents import known_shape
 
@@ -39,7 +40,8 @@ def to_model(net: Network) -> onnx.ModelProto:
     """The network as an ONNX model in memory."""
     from onnx import helper
 
-    inner = convert_layout(densify(net), "NCHW")
+    # a product that may round its data to bytes does so in the file, too
+    inner = convert_layout(densify(multiply_packed(net)), "NCHW")
     writer = Writer(inner, net.outputs)
     for node in inner.nodes:
         if node.op not in WRITERS:

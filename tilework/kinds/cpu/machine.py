@@ -10,7 +10,8 @@ from tilework.kinds.cpu.target import CpuTarget
 
 _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server",
                         "sapphirerapids", "emeraldrapids", "graniterapids"})  # fmt: skip
-_SLOW_L3 = _TWO_PORTS - {"znver5"} | {"icelake-client", "tigerlake", "rocketlake"}
+_MESH = _TWO_PORTS - {"znver5"} | {"icelake-client", "tigerlake", "rocketlake"}
+"""Servers of Intel, and the names that virtual machines on them have."""
 _L3_RATE, _SLOW_RATE = 28.0, 10.0
 """Bytes per cycle: of a core's own slice and its neighbours', and over a mesh of many."""
 
@@ -86,6 +87,11 @@ class Machine:
         return _machine(target, measured(target))
 
 
+def has_mesh(target: CpuTarget) -> bool:
+    """Whether L3 and memory lie behind a mesh of many cores, and so farther away."""
+    return target.mcpu in _MESH
+
+
 @lru_cache(maxsize=64)
 def _machine(target: CpuTarget, figures: Parameters | None) -> Machine:
     wide = target.vector_bits == 512
@@ -94,7 +100,7 @@ def _machine(target: CpuTarget, figures: Parameters | None) -> Machine:
         fma_ports=1.0 if halved else 2.0,
         load_ports=1.0 if halved else 2.0,
         l2_rate=32.0 if halved else 48.0,
-        l3_rate=_SLOW_RATE if target.mcpu in _SLOW_L3 else _L3_RATE,
+        l3_rate=_SLOW_RATE if has_mesh(target) else _L3_RATE,
         lanes=target.lanes(),
         registers=target.num_vector_registers,
         l1_bytes=0.8 * target.l1_bytes,

@@ -13,6 +13,7 @@ from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Extent, nbytes
 from tilework.index.symbols import range_of
 from tilework.kinds.cpu.caches import LINE_BYTES
+from tilework.kinds.cpu.machine import has_mesh
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import Buffer, Claim, If, Stmt
@@ -28,6 +29,8 @@ _CLAIMED_BYTES = 1 << 20
 """Smaller outputs gain nothing from claims: L3 delivers their lines soon enough."""
 _STREAMED_BYTES = 1 << 20
 _SET_BYTES = 1024
+_WORD = "int32"
+"""Weights of few bits are held in words: `tilework.ops.packed`."""
 _MASKED_BITS = 256
 """Of vectors from here on, moves may leave lanes out: AVX2 and AVX-512."""
 
@@ -71,15 +74,21 @@ class CpuTactics(Tactics):
         return claims if large is True else If(large, claims)
 
     @override
-    def streamed(self, nest: BlockNest, weight: Operation, packed: Packed) -> bool | Expr:
+    def streamed(
+        self, target: Target, nest: BlockNest, weight: Operation, packed: Packed
+    ) -> bool | Expr:
         """Whether packed weights come from memory, more slowly than they are used.
 
         Weights of a megabyte come from memory in every run, for other layers' weights pass
         through the caches between two. While they are used for the first of several register
         tiles, the processor itself does not fetch them far enough ahead. Weights that are read
-        only once keep memory busy as it is; asking for them then only costs.
+        only once keep memory busy as it is, but for two cases: behind a mesh of many cores the
+        way is longer than the processor looks ahead, and between two words of few bits there is
+        so much unpacking that the next loads do not begin in time.
         """
         large = _at_least(nbytes(packed.packing.packed_shape, weight.dtype), _STREAMED_BYTES)
+        if weight.dtype == _WORD or has_mesh(CpuTarget.of(target)):
+            return large
         used = {axis for axis, _ in packed.loops}
         others = [a for a in nest.block.spatial if a not in used]
         several = [_at_least(a.extent, int(nest.tiles[a][-1][0]) + 1) for a in others]

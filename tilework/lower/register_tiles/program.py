@@ -64,7 +64,7 @@ def lower(
     for nest in nests:
         own = packings(sketch.blocks, nest)
         packed |= own
-        predicates = {op: tactics.streamed(nest, op, p) for op, p in own.items()}
+        predicates = {op: tactics.streamed(sketch.target, nest, op, p) for op, p in own.items()}
         streamed |= {op: when for op, when in predicates.items() if when is not False}
     buffers = arguments(sketch, packed, streamed, {} if sketch.slabs else strides or {})
     ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))

@@ -1,4 +1,4 @@
-"""What is asked for ahead of time: weights that several register tiles use, large outputs."""
+"""What is asked for ahead of time: large weights, where it pays, and large outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilework.target import Target
 from tilework.task import SearchTask
 
 
-def product(rows, inner, columns):
+def product(rows, inner, columns, cpu="skylake-avx512"):
     a = te.placeholder((rows, inner), name="A")
     b = te.placeholder((inner, columns), name="B")
     k = te.reduce_axis(inner, "k")
@@ -25,7 +25,7 @@ def product(rows, inner, columns):
         "C",
         {"layout_free": ("B",)},
     )
-    return SearchTask(te.ComputeDAG([a, b, c]), Target(x86("skylake-avx512", 2)))
+    return SearchTask(te.ComputeDAG([a, b, c]), Target(x86(cpu, 2)))
 
 
 def row_with(task, tile):
@@ -37,10 +37,15 @@ def row_with(task, tile):
 
 
 @pytest.mark.parametrize(
-    "rows,tile,inner,asked", [(8, 4, 512, True), (8, 8, 512, False), (8, 4, 256, False)]
-)
-def test_what_is_asked_for(rows, tile, inner, asked):
-    task = product(rows, inner, 512)
+    ("cpu", "tile", "inner", "asked"),
+    [
+        ("znver4", 4, 512, True), ("znver4", 8, 512, False), ("znver4", 4, 256, False),
+        ("skylake-avx512", 8, 512, True), ("skylake-avx512", 8, 256, False),
+    ],
+)  # fmt: skip
+def test_what_is_asked_for(cpu, tile, inner, asked):
+    """A megabyte or more that several tiles use, or behind a mesh of cores one alone."""
+    task = product(8, inner, 512, cpu)
     source = generate(task, 0, row_with(task, tile))
     assert ("call void @llvm.prefetch" in source.text) == asked
 

@@ -9,24 +9,31 @@ from tilework.graph.onnx.write.writer import Write, Writer, simple
 
 
 def _dense(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    w.add("Gemm", _widened(w, node, inputs, out), out, transB=1)
-
-
-def _widened(w: Writer, node: Node, inputs: Sequence[str], out: str) -> Sequence[str]:
-    """Factors in the type that their products are summed in."""
-    from onnx import TensorProto
-
-    if "sums" not in node.attrs:
-        return inputs
-    wide = [f"{out}_factor{i}" for i in range(len(inputs))]
-    for x, y in zip(inputs, wide, strict=True):
-        w.add("Cast", [x], y, to=TensorProto.INT32)
-    return wide
+    _product(w, node, inputs, out, (0, 1))
 
 
 def _matmul(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     a, b = (int(node.attrs.get(k, False)) for k in ("transpose_a", "transpose_b"))
-    w.add("Gemm", _widened(w, node, inputs, out), out, transA=a, transB=b)
+    _product(w, node, inputs, out, (a, b))
+
+
+def _product(
+    w: Writer, node: Node, inputs: Sequence[str], out: str, turned: tuple[int, int]
+) -> None:
+    """A product of matrices; of whole numbers by ``MatMul``, for engines have no such ``Gemm``."""
+    from onnx import TensorProto
+
+    if "sums" not in node.attrs:
+        w.add("Gemm", inputs, out, transA=turned[0], transB=turned[1])
+        return
+    factors = []
+    for i, (x, turn) in enumerate(zip(inputs, turned, strict=True)):
+        w.add("Cast", [x], f"{out}_factor{i}", to=TensorProto.INT32)
+        factors.append(f"{out}_factor{i}")
+        if turn:
+            w.add("Transpose", factors[-1:], f"{out}_turned{i}", perm=(1, 0))
+            factors[-1] = f"{out}_turned{i}"
+    w.add("MatMul", factors, out)
 
 
 WRITERS: dict[str, Write] = {
