@@ -188,6 +188,8 @@ def with_second(
     best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
     for border in borders(dag, points):
         few, many = slice(border.first), slice(border.first, None)
+        if border.mean(asked.least_log(family, few), asked.least_log(family, many)) >= best:
+            continue
         large, least = asked.best(family, many), asked.best(family, few)
         if border.mean(least.log, large.log) >= best:
             continue
