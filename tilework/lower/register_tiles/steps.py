@@ -13,10 +13,6 @@ from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Axis, Expr, binary
 
-_IN_TAIL = 48
-"""Vector operations in a body of what is left behind the whole tiles: there are many versions of
-it, and a loop around as many operations takes no time that shows."""
-
 
 def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
     """Spans of the register tile on the spatial axes of blocks with bounds."""
@@ -66,7 +62,7 @@ def reduce_steps(
     level = block.reduce_levels - 1
     clips, cut = version.clips(), version.segments()
     sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
-    factors = _factors(loops, sizes, version.room(), frozenset(cut), frozenset(clips), version)
+    factors = _factors(loops, sizes, version.room(), frozenset(cut), frozenset(clips))
     if not expanded:
         factors = dict.fromkeys(factors, 1)
     inner = {a: loop_var(f"{loops.vars[a, level].name}.u", factors[a]) for a in block.reduce}
@@ -133,7 +129,6 @@ def _factors(
     share: float,
     whole: Collection[Axis],
     clipped: Collection[Axis],
-    version: Version | None = None,
 ) -> dict[Axis, int]:
     """How far each innermost reduce loop is expanded within the row's unroll limit.
 
@@ -146,16 +141,12 @@ def _factors(
         share: the part of the row's limit that this version may use.
         whole: axes that are expanded wholly or not at all.
         clipped: axes whose loops have ends that are computed; they are not expanded.
-        version: whose code it is; what is left behind the whole tiles has short bodies.
     """
     block = loops.block
-    room = int(share * int(loops.nest.unroll[0])) // max(vectors_of(loops, sizes), 1)
-    if version is not None and any(version.left(a) for a in block.spatial):
-        own = vectors_of(loops, {a: version.size(a) for a in block.spatial})
-        room = min(room, _IN_TAIL // max(own, 1))
+    most = int(share * int(loops.nest.unroll[0]))
     return expansion_of_one(
         {a: loops.steps(a) for a in block.reduce},
-        max(room, 1),
+        max(most // max(vectors_of(loops, sizes), 1), 1),
         always=block.const_axes,
         whole=whole,
         serial={*clipped, *loops.serial_taps},

@@ -68,11 +68,6 @@ class Version:
         """Points of the tile on a spatial axis."""
         return self.spans[axis].size
 
-    def left(self, axis: Axis) -> bool:
-        """Whether it serves what is left of an axis whose extent a run decides."""
-        span = self.spans[axis]
-        return axis.open and (span.size < self.loops.points(axis) or span.active is not None)
-
     @property
     def active(self) -> Expr | None:
         """How many points of the vectors count; None if all do."""
