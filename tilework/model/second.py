@@ -67,7 +67,11 @@ class Border(NamedTuple):
 
 
 def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
-    """Between which of some points rows may change: by the axis that grows most there."""
+    """Between which of some points rows may change.
+
+    By the axis that grows there and grows most from the first point to the last: where lengths and
+    batches grow in step, the length says more of a run than the batch does.
+    """
     out = []
     for first in range(1, len(points)):
         possible = []
@@ -75,9 +79,10 @@ def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
             values = [value_at(extent, at) for at in points]
             ends = max(values[:first]), min(values[first:])
             if 0 < ends[0] < ends[1]:
-                possible.append(Border(first, len(points), extent, ends))
+                growth = values[-1] / values[0], ends[1] / ends[0]
+                possible.append((growth, Border(first, len(points), extent, ends)))
         if possible:
-            out.append(max(possible, key=lambda border: border.ends[1] / border.ends[0]))
+            out.append(max(possible, key=lambda one: one[0])[1])
     return out
 
 
