@@ -28,6 +28,9 @@ from tilework.te.tensor import Placeholder
 PAYS = 1.05
 """How many times as fast as one row two have to be, in the mean of the points, which is what their
 code is worth: it is twice as much, and takes twice as long to make."""
+PAYS_MEASURED = 1.03
+"""The same by records: who has searched for minutes has time for the code. Of many single
+latencies the least on each side of a border are lucky ones, by a percent or so together."""
 
 _ALL = 20.0
 """A logarithm of seconds beyond any other: of what failed."""
@@ -146,7 +149,7 @@ def handed_over(
     family: Sequence[FamilySketch],
     borders: Iterable[Border],
 ) -> Over | None:
-    """The two of some programs that serve together, where that pays (`PAYS`).
+    """The two of some programs that serve together, where that pays (`PAYS_MEASURED`).
 
     Args:
         logs: of each program, the logarithms of its seconds at the points.
@@ -161,7 +164,7 @@ def handed_over(
         number, row = program
         same = (number, *(row[c] for c in fixed[number].columns)) if packs else ()
         alike.setdefault(same, []).append(program)
-    out, goal = None, float(logs[best].mean()) - math.log(PAYS)
+    out, goal = None, float(logs[best].mean()) - math.log(PAYS_MEASURED)
     for border, programs in product(borders, alike.values()):
         at = border.first
         small = min(programs, key=lambda p: (float(logs[p][:at].mean()), p))
