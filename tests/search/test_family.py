@@ -20,7 +20,7 @@ from tilework.model import DraftModel
 from tilework.model.draft import draft_of
 from tilework.model.drafted import drafted, forget_choices
 from tilework.model.family import family_of, members_of
-from tilework.model.second import PAYS
+from tilework.model.second import PAYS_MEASURED
 from tilework.record import MemoryHistory, Purpose, Status
 from tilework.search import PolicyParams, TuningOptions, TuningRun, TuningSession
 from tilework.search.family import FamilySpace
@@ -274,7 +274,7 @@ def test_rows_are_compared_by_what_is_known_of_each_point(seed):
         for first in range(1, len(members))
     }
     first, together = min(pairs.items(), key=lambda pair: pair[1])
-    if together / len(members) < alone - math.log(PAYS):
+    if together / len(members) < alone - math.log(PAYS_MEASURED):
         (seq,) = [s for s in dag.symbols if s.name == "seq"]
         small, large = logs(choice.small[:2]), logs((choice.sketch_id, choice.row))
         assert small[:first].sum() + large[first:].sum() == pytest.approx(together)

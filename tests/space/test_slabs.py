@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.hosts import on_x86, x86
+from tests.kinds.cpu.test_open_families import check_kernel, points_of
 from tests.lower.check import check_row, random_inputs, reference, task_of
+from tests.lower.open_families import B, S
 from tests.te.workloads import softmax
 from tilework import ops, te
+from tilework.index.extents import typical
 from tilework.kinds.cpu.build import build
 from tilework.model.draft import draft_of
 from tilework.space import SearchSpace, Sketch
 from tilework.space.slabs import slabs_of
+from tilework.target import Target
+from tilework.task import SearchTask
 
 TARGET = "llvm -mcpu=x86-64-v3 -num-cores=2"  # 256 KiB of L2
 LARGE = 1 << 40
@@ -81,6 +87,38 @@ def test_slabs_are_right(dag):
         for row in sketch.sample(rng, 1):
             check_row(task, sketch, row, inputs, want)
     assert sliced(dag)
+
+
+def open_softmax() -> te.ComputeDAG:
+    """Softmax of masked scores of batches and lengths that a run decides."""
+    x, mask = te.placeholder((B, 6, S, S), name="x"), te.placeholder((B, S), name="mask")
+    scores = te.compute(x.shape, lambda b, h, i, j: x[b, h, i, j] + mask[b, j], name="scores")
+    return te.ComputeDAG([x, mask, ops.softmax(scores, 3)])
+
+
+def test_of_rows_that_a_run_decides_a_slab_has_one_each():
+    dag = open_softmax()
+    slabs = slabs_of(dag, 0, 1 << 14, 1)
+    assert slabs is not None and (slabs.rows, slabs.counts) == ((1, 6, 1), (B, 1, S))
+    assert slabs.each == typical(B) * typical(S)
+    few = slabs_of(dag, 0, 1 << 11, 1)
+    assert few is not None and (few.rows, few.counts) == ((1, 2, 1), (B, 3, S))
+    x = te.placeholder((B, S, 64), name="x")  # whose slabs would be of one row
+    assert slabs_of(te.ComputeDAG([x, ops.softmax(x, 2)]), 0, 1 << 14, 1) is None
+
+
+@pytest.mark.parametrize("cpu", on_x86("x86-64-v3", "znver4"))
+def test_slabs_of_open_rows_are_right(cpu):
+    dag, rng = open_softmax(), np.random.default_rng(0)
+    task = SearchTask(dag, Target(x86(cpu, 2)))
+    sketches = [s for s in SearchSpace.of(task).sketches if s.slabs is not None]
+    assert [draft_of(task.target).least(s) > 0 for s in sketches] == [True] * len(sketches)
+    points = points_of(dag, rng)[:5]
+    for sketch in (sketches[0], sketches[-1]):
+        (row,) = sketch.sample(rng, 1)
+        kernel = build(task, sketch.id, row)
+        assert kernel.overwritable == {0}
+        check_kernel(task, kernel, points, f"sketch {sketch.id} row {row}")
 
 
 def test_an_input_of_the_same_places_may_be_overwritten():

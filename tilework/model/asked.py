@@ -59,10 +59,13 @@ class Asked(FamilyDraft):
             said[:] = [(np.concatenate(rows), np.concatenate(logs, axis=1))]
         return said[0]
 
+    def least_log(self, family: Sequence[FamilySketch], points: slice) -> float:
+        """As `mean`, of the row of any sketch that it was asked about where that is least."""
+        return min(float(mean.min()) for mean in self._means(family, points).values())
+
     def best(self, family: Sequence[FamilySketch], points: slice) -> Found:
         """The row with the least code of those about as fast as the best at some points."""
-        heard = [sketch for sketch in family if sketch.id in self.said]
-        means = {s.id: self.heard(s)[1][points].mean(axis=0) for s in heard}
+        heard, means = [s for s in family if s.id in self.said], self._means(family, points)
         most = min(float(mean.min()) for mean in means.values()) + math.log(SLACK)
         near: list[tuple[float, Found]] = []
         for sketch in heard:
@@ -73,6 +76,11 @@ class Asked(FamilyDraft):
                 log = float(means[sketch.id][at[shortest]])
                 near.append((float(lengths[shortest]), Found(sketch, rows[shortest], log)))
         return min(near, key=lambda pair: pair[0])[1]
+
+    def _means(self, family: Sequence[FamilySketch], points: slice) -> dict[int, Floats]:
+        """By id of a sketch that it was asked about, means of logarithms of its rows."""
+        heard = [sketch for sketch in family if sketch.id in self.said]
+        return {s.id: self.heard(s)[1][points].mean(axis=0) for s in heard}
 
     def improved(self, one: Found, points: slice, within: Around) -> Found:
         """A row, or a better one that a few steps lead to."""

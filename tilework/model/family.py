@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from tilework.index.symbols import Point, Symbol, typical_points
 from tilework.model.base import Rows
 from tilework.model.draft import Draft
 from tilework.space import SearchSpace, Sketch
+from tilework.space.decision import around
 from tilework.space.distinct import ascending
 from tilework.space.twins import Twin, alike, twin_of
 from tilework.target import Target
@@ -44,12 +46,15 @@ class FamilySketch:
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` random rows that are valid at all points, as many drawn at each."""
         each = -(-n // len(self.views))
-        return self._valid(np.concatenate([view.sample(rng, each) for view in self.views]))
+        rows = ascending(np.concatenate([view.sample(rng, each) for view in self.views]))
+        return rows[self.valid(rows)]
 
     def neighbours(self, rows: Rows) -> list[Rows]:
         """Of each row, those that differ from it in one decision, by the choices of any point."""
-        around = [view.neighbours(rows) for view in self.views]
-        return [self._valid(np.concatenate(near)) for near in zip(*around, strict=True)]
+        near = around(rows, self._choices)
+        good = (near != rows[:, None]).any(axis=2)
+        good[good] = self.valid(near[good])
+        return [ascending(own[some]) for own, some in zip(near, good, strict=True)]
 
     def canonical(self, rows: Rows) -> Rows:
         """The rows without what has no effect at any point."""
@@ -62,9 +67,14 @@ class FamilySketch:
         """Which rows are programs within the limits at all points."""
         return np.logical_and.reduce([view.valid(rows) for view in self.views])
 
-    def _valid(self, rows: Rows) -> Rows:
-        rows = ascending(rows)
-        return rows[self.valid(rows)]
+    @cached_property
+    def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:
+        """Of each decision its columns, and its choices at any point."""
+        each = zip(*(view.decisions for view in self.views), strict=True)
+        return [
+            (alike_ones[0].columns, ascending(np.concatenate([d.choices for d in alike_ones])))
+            for alike_ones in each
+        ]
 
 
 @dataclass(frozen=True)

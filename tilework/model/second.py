@@ -28,6 +28,9 @@ from tilework.te.tensor import Placeholder
 PAYS = 1.05
 """How many times as fast as one row two have to be, in the mean of the points, which is what their
 code is worth: it is twice as much, and takes twice as long to make."""
+PAYS_MEASURED = 1.03
+"""The same by records: who has searched for minutes has time for the code. Of many single
+latencies the least on each side of a border are lucky ones, by a percent or so together."""
 
 _ALL = 20.0
 """A logarithm of seconds beyond any other: of what failed."""
@@ -67,7 +70,11 @@ class Border(NamedTuple):
 
 
 def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
-    """Between which of some points rows may change: by the axis that grows most there."""
+    """Between which of some points rows may change.
+
+    By the axis that grows there and grows most from the first point to the last: where lengths and
+    batches grow in step, the length says more of a run than the batch does.
+    """
     out = []
     for first in range(1, len(points)):
         possible = []
@@ -75,9 +82,10 @@ def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
             values = [value_at(extent, at) for at in points]
             ends = max(values[:first]), min(values[first:])
             if 0 < ends[0] < ends[1]:
-                possible.append(Border(first, len(points), extent, ends))
+                growth = values[-1] / values[0], ends[1] / ends[0]
+                possible.append((growth, Border(first, len(points), extent, ends)))
         if possible:
-            out.append(max(possible, key=lambda border: border.ends[1] / border.ends[0]))
+            out.append(max(possible, key=lambda one: one[0])[1])
     return out
 
 
@@ -141,7 +149,7 @@ def handed_over(
     family: Sequence[FamilySketch],
     borders: Iterable[Border],
 ) -> Over | None:
-    """The two of some programs that serve together, where that pays (`PAYS`).
+    """The two of some programs that serve together, where that pays (`PAYS_MEASURED`).
 
     Args:
         logs: of each program, the logarithms of its seconds at the points.
@@ -156,7 +164,7 @@ def handed_over(
         number, row = program
         same = (number, *(row[c] for c in fixed[number].columns)) if packs else ()
         alike.setdefault(same, []).append(program)
-    out, goal = None, float(logs[best].mean()) - math.log(PAYS)
+    out, goal = None, float(logs[best].mean()) - math.log(PAYS_MEASURED)
     for border, programs in product(borders, alike.values()):
         at = border.first
         small = min(programs, key=lambda p: (float(logs[p][:at].mean()), p))
@@ -188,6 +196,8 @@ def with_second(
     best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
     for border in borders(dag, points):
         few, many = slice(border.first), slice(border.first, None)
+        if border.mean(asked.least_log(family, few), asked.least_log(family, many)) >= best:
+            continue
         large, least = asked.best(family, many), asked.best(family, few)
         if border.mean(least.log, large.log) >= best:
             continue

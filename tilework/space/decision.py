@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,3 +62,19 @@ class Decision:
         for column in range(have.shape[1]):
             apart += np.abs(wanted[:, column, None] - have[None, :, column])
         return self.choices[np.argmin(apart, axis=1)]
+
+
+def around(rows: Rows, choices: Sequence[tuple[tuple[int, ...], Rows]]) -> Rows:
+    """Of P rows all that have another choice, or the same one, in one decision: P x N x D.
+
+    Args:
+        rows: P x D.
+        choices: of each decision its columns, and its choices there; N in all.
+    """
+    count = sum(len(own) for _, own in choices)
+    out = np.repeat(rows, count, axis=0).reshape(len(rows), count, -1)
+    at = 0
+    for columns, own in choices:
+        out[:, at : at + len(own), columns] = own
+        at += len(own)
+    return out

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
-from tilework.space.decision import Decision, Rows
+from tilework.space.decision import Decision, Rows, around
 from tilework.space.describe import describe
 from tilework.space.moves import Moves
 from tilework.space.nest import BlockNest, Face, typical
@@ -204,17 +204,11 @@ class Sketch:
 
     def neighbours(self, rows: Rows) -> list[Rows]:
         """Of each row, all valid rows that differ from it in exactly one decision."""
-        changes = sum(len(d.choices) for d in self.decisions)
-        centres = np.repeat(rows, changes, axis=0)
-        near = centres.reshape(len(rows), changes, -1).copy()
-        at = 0
-        for d in self.decisions:
-            near[:, at : at + len(d.choices), d.columns] = d.choices
-            at += len(d.choices)
-        changed = near.reshape(centres.shape)
-        good = (changed != centres).any(axis=1)
+        near = around(rows, [(d.columns, d.choices) for d in self.decisions])
+        changed = near.reshape(-1, rows.shape[1])
+        good = (near != rows[:, None]).any(axis=2).reshape(-1)
         good &= self.programs.within_limits(self.programs.parts(changed))
-        each = zip(changed.reshape(near.shape), good.reshape(len(rows), -1), strict=True)
+        each = zip(near, good.reshape(len(rows), -1), strict=True)
         return [own[valid] for own, valid in each]
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:

@@ -14,13 +14,11 @@ the threads share slabs.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tilework.dtypes import dtype_bytes
-from tilework.index.extents import Extent, known
+from tilework.index.extents import Extent, most, nbytes, size, typical
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.dag import ComputeDAG
@@ -46,23 +44,18 @@ class Slabs:
     part: ComputeDAG
     places: tuple[Places, ...]
     rows: tuple[int, ...]
-    counts: tuple[int, ...]
+    counts: tuple[Extent, ...]
     cores: int
 
     @property
-    def count(self) -> int:
-        """Number of slabs."""
-        return math.prod(self.counts)
-
-    @property
     def each(self) -> int:
-        """Slabs that the busiest core computes."""
-        return -(-self.count // self.cores)
+        """Slabs that the busiest core computes, typically."""
+        return -(-typical(size(self.counts)) // self.cores)
 
     @cached_property
     def argument_bytes(self) -> float:
-        """Bytes of all inputs and outputs."""
-        return float(sum(_bytes(t.op) for t in self.whole.tensors))
+        """Bytes of all inputs and outputs, typically."""
+        return float(sum(typical(nbytes(t.shape, t.dtype)) for t in self.whole.tensors))
 
     def __str__(self) -> str:
         return f"slabs of {'x'.join(map(str, self.rows))} rows"
@@ -76,19 +69,19 @@ def slabs_of(dag: ComputeDAG, least: int, wanted: int, cores: int) -> Slabs | No
         wanted: the same of one slab, about.
         cores: that share the slabs.
     """
-    if dag.symbols or len(dag.outputs) != 1 or not _by_rows(dag):
+    if len(dag.outputs) != 1 or not _by_rows(dag):
         return None
     places = _rows(dag)
     if places is None:
         return None
     output = dag.outputs[0].op
     read = sum(_bytes(op) for op, at in places.items() if op is not output and any_row(at))
-    extents = [
-        known(n) for n, r in zip(output.shape, places[output], strict=True) if r is not None
-    ]
-    rows = _cut(extents, max(math.prod(extents) * wanted // read, 1))
+    extents = [n for n, r in zip(output.shape, places[output], strict=True) if r is not None]
+    rows = _cut(extents, max(most(size(extents)) * wanted // read, 1))
     counts = tuple(n // r for n, r in zip(extents, rows, strict=True))
-    if read < least or math.prod(counts) < max(2, 2 * cores):
+    if read < least or most(size(counts)) < max(2, 2 * cores):
+        return None
+    if dag.symbols and size(rows) == 1:
         return None
     part = _part(dag, places, rows)
     return Slabs(dag, part, tuple(places[t.op] for t in dag.tensors), rows, counts, cores)
@@ -153,10 +146,16 @@ def _fits(read: Read, at: Places, extents: tuple[Extent, ...]) -> bool:
     return same and (len(rows) == len(extents) or isinstance(read.tensor.op, Placeholder))
 
 
-def _cut(extents: list[int], wish: int) -> tuple[int, ...]:
-    """About as many rows as wished for, whole inner axes first; no slab is shorter."""
+def _cut(extents: Sequence[Extent], wish: int) -> tuple[int, ...]:
+    """About as many rows as wished for, whole inner axes first; no slab is shorter.
+
+    Of an axis whose extent a run decides there is one row, and those of outer axes lie apart.
+    """
     out = []
     for n in reversed(extents):
+        if not isinstance(n, int):
+            out.append(1)
+            continue
         out.append(max(r for r in range(1, min(n, wish) + 1) if n % r == 0))
         wish = max(wish // n, 1) if out[-1] == n else 1
     return tuple(reversed(out))
@@ -197,4 +196,4 @@ def _part(
 
 
 def _bytes(op: Operation) -> int:
-    return math.prod(map(known, op.shape)) * dtype_bytes(op.dtype)
+    return most(nbytes(op.shape, op.dtype))
