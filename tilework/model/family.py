@@ -60,7 +60,8 @@ class FamilySketch:
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are programs within the limits at all points."""
-        return np.logical_and.reduce([view.valid(rows) for view in self.views])
+        ok: NDArray[np.bool_] = np.logical_and.reduce([view.valid(rows) for view in self.views])
+        return ok
 
     def _valid(self, rows: Rows) -> Rows:
         rows = ascending(rows)

@@ -97,8 +97,8 @@ def _best_together(calls: Sequence[Callable[[], object]], repeats: int) -> float
         return out
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        slowest = map(max, zip(*pool.map(samples, calls), strict=True))
-    return min(slowest)
+        turns: list[tuple[float, ...]] = list(zip(*pool.map(samples, calls), strict=True))
+    return min(map(max, turns))
 
 
 def _read_loop(lanes: int) -> str:

@@ -83,7 +83,7 @@ class Runs:
     def lines(self) -> Floats:
         """Lines of a run, on average; at least 1."""
         unit = self.access.element_bytes / LINE_BYTES
-        size = np.multiply.reduce(self.widths, axis=0, initial=unit, where=self.whole)
+        size: Floats = np.multiply.reduce(self.widths, axis=0, initial=unit, where=self.whole)
         return np.maximum(size, 1.0, out=size)
 
     def room(self, ahead: float) -> Floats:

@@ -84,7 +84,7 @@ def add_loads(
         constants: of the model.
         rows: where they are made; everywhere by default.
     """
-    touched = np.minimum(sectors(lanes, access.itemsize) * 1.0, 32.0)
+    touched: Floats = np.minimum(sectors(lanes, access.itemsize) * 1.0, 32.0)
     lines = distinct(lanes * access.itemsize // LINE_BYTES)
     requests = loads * counts.warps
     moved = np.maximum(touched * SECTOR_BYTES, 32.0)
