@@ -40,12 +40,9 @@ class Bandwidth:
         return float(getattr(self, level_of(nbytes, target, threads)))
 
 
-def read_bandwidth(
-    target: CpuTarget | None = None, threads: int = 1, repeats: int = 7
-) -> Bandwidth:
+def read_bandwidth(target: CpuTarget, threads: int) -> Bandwidth:
     """Read bandwidth of each level; see `read_level`."""
-    where = target or CpuTarget()
-    return Bandwidth(*(read_level(level, where, threads, repeats) for level in LEVELS))
+    return Bandwidth(*(read_level(level, target, threads) for level in LEVELS))
 
 
 def read_level(level: str, target: CpuTarget, threads: int = 1, repeats: int = 7) -> float:
