@@ -158,12 +158,10 @@ class Walk:
 
         This goes by all candidates together: a loop that none of them has is no loop.
         """
-        level = [k for k, (a, n) in enumerate(self.loops) if self._visits(a, n)]
+        visited = self.visited
+        level = [k for k, (a, n) in enumerate(self.loops) if a.kind == "spatial" and n == visited]
         moves = any((tiles[a][n] != 1).any() for a, n in (self.loops[k] for k in level))
         return level[-1] + 1 if moves else 0
-
-    def _visits(self, axis: Axis, level: int) -> bool:
-        return axis.kind == "spatial" and level == self.visited
 
     def spans(self, tiles: Mapping[Axis, Floats], count: int) -> dict[Axis, Floats]:
         """Points of each axis that none, one, two, ... of its inner loops cover."""
