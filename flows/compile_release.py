@@ -46,7 +46,8 @@ def compile_release(settings: ReleaseSettings, event: Event | None = None) -> Re
         settings = settings.about(event)
         reporter = RunReporter(run, key, title.words, inner)
         return reporter.of(
-            partial(release_pipeline, settings, PREFECT), partial(_publish, run, reporter, title)
+            partial(release_pipeline, settings, PREFECT),
+            lambda report: _publish(run, reporter, title, report),
         )
 
 

@@ -50,7 +50,8 @@ def tune_network(settings: TuneSettings) -> TuneReport:
         run.describe(run_name(label, target), run_tags([label], target))
         reporter = RunReporter(run, artifact_key("tune", *words), " · ".join(words), inner)
         tuned = reporter.of(
-            partial(tune_pipeline, settings, PREFECT), partial(_publish, run, reporter, words)
+            partial(tune_pipeline, settings, PREFECT),
+            lambda tuned: _publish(run, reporter, words, tuned),
         )
         _tell_of_bests(run, words, reporter.first, tuned.report)
     return tuned.report

@@ -33,7 +33,8 @@ def tune_zoo(settings: ZooSettings) -> ZooReport:
         run.describe(title.name, title.tags)
         reporter = RunReporter(run, artifact_key("tune-zoo", title.words), title.words, inner)
         return reporter.of(
-            partial(zoo_pipeline, settings, PREFECT), partial(_publish, run, reporter, title)
+            partial(zoo_pipeline, settings, PREFECT),
+            lambda report: _publish(run, reporter, title, report),
         )
 
 

@@ -184,7 +184,7 @@ def _decides(rows: pa.Table, group: np.ndarray) -> np.ndarray:
     # of the groups behind: they are lifted above those before.
     lifted = np.where(later, rank, len(rows)) + group * (len(rows) + 1)
     keep |= later & (lifted == np.minimum.accumulate(lifted[::-1])[::-1])
-    return keep
+    return np.asarray(keep)
 
 
 def _sessions(rows: pa.Table, final: np.ndarray) -> np.ndarray:

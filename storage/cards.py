@@ -197,7 +197,8 @@ def kind_of(name: str) -> str:
 
 def card_text(card: Card) -> bytes:
     """A card as JSON."""
-    return _form().dump_json(card)
+    content: bytes = _form().dump_json(card)
+    return content
 
 
 def read_card(content: bytes) -> Card:

@@ -38,13 +38,16 @@ def open_uri(text: str) -> tuple[pafs.FileSystem, str]:
 def _open_by_arrow(text: str) -> tuple[pafs.FileSystem, str]:
     option = ADDED.get(text.partition("://")[0], "")
     name = option.partition("=")[0]
+    opened: tuple[pafs.FileSystem, str]
     if option and name not in text:
         try:
-            return pafs.FileSystem.from_uri(text + ("&" if "?" in text else "?") + option)
+            opened = pafs.FileSystem.from_uri(text + ("&" if "?" in text else "?") + option)
+            return opened
         except ValueError as error:
             if name not in str(error):
                 raise
-    return pafs.FileSystem.from_uri(text)
+    opened = pafs.FileSystem.from_uri(text)
+    return opened
 
 
 def _open_by_fsspec(text: str) -> tuple[pafs.FileSystem, str]:

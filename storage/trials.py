@@ -72,4 +72,4 @@ def _trials(rows: pa.Table, target: str, workload_key: str) -> Trials:
 
 
 def _numbers(column: pa.Array, missing: float) -> np.ndarray:
-    return pc.fill_null(column, missing).to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.array(pc.fill_null(column, missing).to_numpy(zero_copy_only=False), np.float64)

@@ -42,7 +42,7 @@ def slower(new: Samples, old: Samples) -> bool:
     """
     pairs = _pairs(new, old)
     count, above = len(pairs), sum(a > allowed_s(b) for a, b in pairs)
-    return sum(comb(count, k) for k in range(above, count + 1)) <= _DOUBT * 2**count
+    return sum(comb(count, k) for k in range(above, count + 1)) <= _DOUBT * (1 << count)
 
 
 def _pairs(new: Samples, old: Samples) -> list[tuple[float, float]]:

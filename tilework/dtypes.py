@@ -91,8 +91,9 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     if dtype == "bfloat16":
         import ml_dtypes  # registers the name with NumPy, too
 
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(dtype)
+        dtype = ml_dtypes.bfloat16
+    kind: np.dtype[Any] = np.dtype(dtype)
+    return kind
 
 
 def is_float_array(array: NDArray[Any]) -> bool:

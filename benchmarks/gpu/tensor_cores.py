@@ -38,7 +38,7 @@ def tasks(size: int, images: int, target: tw.Target) -> Iterator[tuple[str, str,
             f"{size} cubed": ([a, b], ops.matmul(a, b, transpose_b=True)),
             f"3x3, {images}x28x28x128": (
                 [data, weight],
-                ops.conv2d_nhwc(data, weight, (1, 1), pads, layout_free=True),
+                ops.conv(data, weight, (1, 1), pads, layout_free=True),
             ),
         }
         for name, (inputs, out) in found.items():

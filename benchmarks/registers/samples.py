@@ -68,11 +68,11 @@ def _conv(
     strides, pads = (stride, stride), (pad, pad, pad, pad)
     if first:
         x, w = _x(1, ci, size, size), _x(co, ci, kernel, kernel, name="w")
-        y, at = ops.conv2d_nchw(x, w, strides, pads), 1
+        y, at = ops.conv(x, w, strides, pads, channels_last=False), 1
     else:
         x = te.placeholder((1, size, size, ci), "x", dtype)
         w = te.placeholder((kernel, kernel, ci, co), "w", dtype)
-        y, at = ops.conv2d_nhwc(x, w, strides, pads, layout_free=constant), 3
+        y, at = ops.conv(x, w, strides, pads, layout_free=constant), 3
     z = te.compute(y.shape, lambda *i: te.relu(y[i] + b[i[at]]), name="z")
     return [x, w, b, z]
 

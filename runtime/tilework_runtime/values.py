@@ -53,7 +53,8 @@ class Value:
             import ml_dtypes
         except ImportError:
             return np.dtype(np.uint16)
-        return np.dtype(ml_dtypes.bfloat16)
+        kind: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return kind
 
     def empty(self) -> NDArray[Any]:
         """A new array for it."""
@@ -96,7 +97,7 @@ class Value:
 
 def aligned_empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:
     """An uninitialised array that begins where a run takes it without a copy."""
-    kind = np.dtype(dtype)
+    kind: np.dtype[Any] = np.dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     raw = np.empty(size + ALIGN, np.uint8)
     start = -raw.ctypes.data % ALIGN

@@ -292,4 +292,4 @@ def hidden_folders(place: Location) -> list[str]:
 
 
 def _hashes(ids: list[str]) -> np.ndarray:
-    return pd.util.hash_array(np.array(ids, dtype=object), categorize=False)
+    return np.asarray(pd.util.hash_array(np.array(ids, dtype=object), categorize=False))

@@ -142,7 +142,7 @@ def _number_lists(values: np.ndarray, offsets: np.ndarray, factors: np.ndarray) 
     with np.errstate(over="ignore"):
         terms = (values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * factors[place]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        return sums[offsets[1:]] - sums[offsets[:-1]]
+        return np.asarray(sums[offsets[1:]] - sums[offsets[:-1]])
 
 
 def wanted(

@@ -125,10 +125,10 @@ def _against(
     for number, held in enumerate(groups):
 
         def judged(programs: NDArray[np.uint64], part: int = number) -> NDArray[np.bool_]:
-            return ~known(programs) & (programs % CHAMPION_PARTS == part)
+            return np.asarray(~known(programs) & (programs % CHAMPION_PARTS == part))
 
         def rest(programs: NDArray[np.uint64], part: int = number) -> NDArray[np.bool_]:
-            return known(programs) | (programs % CHAMPION_PARTS != part)
+            return np.asarray(known(programs) | (programs % CHAMPION_PARTS != part))
 
         apart = [one for one in fresh if id(one) in strange and one.group in held]
         familiar = [one for one in fresh if id(one) not in strange]

@@ -71,7 +71,7 @@ def norms() -> list[Case]:
 def windows() -> list[Case]:
     """Depthwise, grouped and transposed convolutions, pooling, and borders of every kind."""
     data, w = _x(1, 9, 10, 5), _x(3, 2, 5, 19, name="w")
-    ragged = ops.conv2d_nhwc(data, w, (2, 1), (0, 2, 3, 1), (1, 2), layout_free=True)
+    ragged = ops.conv(data, w, (2, 1), (0, 2, 3, 1), (1, 2), layout_free=True)
     up, phases = _x(1, 5, 6, 8), _x(2, 2, 8, 2, 2, 12, name="w")
     line, taps = _x(2, 17, 6), _x(5, 6, 10, name="w")
     cube, filters = _x(1, 4, 5, 5, 3), _x(3, 3, 3, 3, 8, name="w")

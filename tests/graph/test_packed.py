@@ -58,7 +58,7 @@ problems = st.builds(
 
 
 @given(p=problems)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_products_are_those_of_numpy(p, tmp_path_factory):
     net = network(p.model(), tmp_path_factory.mktemp("packed"))
     assert packed_products(net)
@@ -152,7 +152,7 @@ def matrices(draw):
 
 
 @given(case=matrices())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_dequantised_matrices(case, tmp_path_factory):
     model, dense, x = case
     net = network(model, tmp_path_factory.mktemp("packed"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,17 @@ def trees(*places: str) -> dict[str, ast.Module]:
         assert found, f"nothing is at {place}"
         for path in found:
             paths |= set(path.rglob("*.py")) if path.is_dir() else {path}
-    return {str(p.relative_to(ENGINE)): ast.parse(p.read_text()) for p in sorted(paths)}
+    return {str(p.relative_to(ENGINE)): _tree(p) for p in sorted(paths)}
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    return list(ast.walk(tree))
 
 
 # -- forms and strides are made in one room -------------------------------------------------------
@@ -35,12 +46,12 @@ def made_forms(tree: ast.AST) -> Iterator[int]:
     """Lines that construct a form other than by the functions of `tilework.index.form`."""
     names = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in _nodes(tree)
         if isinstance(node, ast.ImportFrom) and node.module == "tilework.index.form"
         for alias in node.names
         if alias.name == "Form"
     }
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Call):
             called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
             direct = isinstance(called, ast.Name) and called.id in names
@@ -50,20 +61,21 @@ def made_forms(tree: ast.AST) -> Iterator[int]:
 
 def summed_forms(tree: ast.AST) -> Iterator[int]:
     """Lines of ``case`` patterns that take sums apart into terms: a second `form_of`."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.match_case) and "'+' | '-'" in ast.unparse(node.pattern):
             yield node.pattern.lineno
 
 
 def multiplied_strides(tree: ast.AST) -> Iterator[int]:
     """Lines that multiply up strides, from the last dimension to the first."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.For) and _backwards(ast.unparse(node.iter)):
             turn = _names(node.target)
             for statement in (s for part in node.body for s in ast.walk(part)):
                 if isinstance(statement, ast.stmt | ast.expr) and _grows(statement, turn):
                     yield statement.lineno
-        if isinstance(node, ast.Call) and re.fullmatch(_PRODUCT_OF_REST, ast.unparse(node)):
+        product = isinstance(node, ast.Call) and _name(node.func) in ("prod", "size")
+        if product and re.fullmatch(_PRODUCT_OF_REST, ast.unparse(node)):
             yield node.lineno
 
 
@@ -95,6 +107,10 @@ def _of(product: ast.BinOp, made: ast.expr, turn: set[str]) -> bool:
 
 def _names(e: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(e) if isinstance(n, ast.Name)}
+
+
+def _name(called: ast.expr) -> str | None:
+    return getattr(called, "attr", getattr(called, "id", None))
 
 
 def _root(e: ast.expr) -> str | None:
@@ -162,7 +178,7 @@ LOOKS = (
 
 def readers(tree: ast.AST, name: str) -> Iterator[int]:
     """Lines that read an attribute, or import what has its name."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         read = isinstance(node, ast.Attribute) and node.attr == name
         if read or (isinstance(node, ast.alias) and node.name == name):
             yield node.lineno
@@ -195,13 +211,13 @@ def exact_shapes(tree: ast.AST) -> Iterator[int]:
     """Lines that read the shape of a read's tensor, other than to ask where a search looks."""
     asked = {
         id(argument)
-        for node in ast.walk(tree)
+        for node in _nodes(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "typicals"
         for argument in node.args
     }
-    for node in ast.walk(tree):
-        shape = isinstance(node, ast.Attribute) and ast.unparse(node).endswith(".tensor.shape")
-        if shape and id(node) not in asked:
+    for node in _nodes(tree):
+        shape = isinstance(node, ast.Attribute) and node.attr == "shape" and id(node) not in asked
+        if shape and ast.unparse(node).endswith(".tensor.shape"):
             yield node.lineno
 
 

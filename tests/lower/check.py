@@ -9,7 +9,7 @@ import numpy as np
 from tilework import te
 from tilework.dtypes import is_float, is_float_array, numpy_dtype
 from tilework.kinds.cpu.build import build
-from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.kinds.cpu.kernel_call import LoadedKernel, load_kernel
 from tilework.kinds.cpu.lowering import LOWERING
 from tilework.lower.interpret import interpret, poisoned
 from tilework.lower.kernel import Kernel
@@ -56,9 +56,11 @@ def pack(kernel_args, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def run_kernel(
-    kernel: Kernel, inputs: list[np.ndarray], threads: int, again: int = 1
+    kernel: Kernel | LoadedKernel, inputs: list[np.ndarray], threads: int, again: int = 1
 ) -> list[np.ndarray]:
     """Outputs of a kernel run on poisoned outputs and workspace."""
+    loaded = kernel if isinstance(kernel, LoadedKernel) else load_kernel(kernel)
+    kernel = loaded.kernel
     arrays = pack(kernel.args, inputs)
     for arg in kernel.args[len(inputs) :]:
         array = aligned_empty(arg.shape, arg.dtype)
@@ -66,7 +68,6 @@ def run_kernel(
         arrays.append(array)
     workspace = aligned_empty((kernel.workspace_bytes(threads) + 64,), "uint8")
     workspace[...] = 0xFF
-    loaded = load_kernel(kernel)
     before = [a.copy() for a in arrays[: len(inputs)]]
     for _ in range(again):
         loaded(arrays, workspace, threads)
@@ -128,7 +129,7 @@ def check_row(
         except Exception as error:
             raise AssertionError(f"{what}: interpreter") from error
         assert_close(got, want, f"{what}: interpreter", tol)
-    kernel = build(task, sketch.id, row)
+    kernel = load_kernel(build(task, sketch.id, row))
     for n in threads:
         got = run_kernel(kernel, inputs, n, again=2)
         assert_close(got, want, f"{what}: {n} threads", tol)

@@ -63,7 +63,7 @@ def convolutions(draw):
     weight = te.placeholder((*k, ci, co), "weight", NARROW)
     free = draw(st.sampled_from([True, True, False]))
     inputs = [data, weight]
-    conv = ops.conv2d_nhwc(data, weight, strides, pads, layout_free=free)
+    conv = ops.conv(data, weight, strides, pads, layout_free=free)
     out = finished(draw, conv, inputs)
     return te.ComputeDAG([*inputs, out])
 
@@ -139,7 +139,7 @@ def test_tiles_that_sampling_would_not_choose(dag, seed):
 def pointwise(ci=64, co=48):
     data = te.placeholder((1, 4, 7, ci), "data", NARROW)
     weight = te.placeholder((1, 1, ci, co), "weight", NARROW)
-    conv = ops.conv2d_nhwc(data, weight, layout_free=True)
+    conv = ops.conv(data, weight, layout_free=True)
     return te.ComputeDAG([data, weight, stored(ops.relu(conv), NARROW)])
 
 
@@ -209,7 +209,7 @@ def generated(dag, target):
 def test_winograd_forms_transform_in_float32():
     data = te.placeholder((1, 9, 8, 16), "data", NARROW)
     weight = te.placeholder((3, 3, 16, 24), "weight", NARROW)
-    conv = ops.conv2d_nhwc(data, weight, (1, 1), (1, 1, 1, 1), layout_free=True)
+    conv = ops.conv(data, weight, (1, 1), (1, 1, 1, 1), layout_free=True)
     dag = te.ComputeDAG([data, weight, stored(ops.relu(conv), NARROW)])
     task = task_of(dag)
     rng = np.random.default_rng(3)

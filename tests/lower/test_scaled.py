@@ -53,7 +53,7 @@ def numbers(dag: te.ComputeDAG, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 @runs_x86
-@examples(60)
+@examples(24)
 @given(products(), st.sampled_from(TARGETS), SEEDS)
 def test_any_schedule_is_right(dag, target, seed):
     check_any_schedule(dag, target, seed, numbers)

@@ -45,14 +45,14 @@ def products(draw, rows=(1, 2, 5, 13), words=(1, 2, 4, 6), columns=(1, 3, 16, 17
 
 
 @runs_x86
-@examples(60)
+@examples(24)
 @given(products(), st.sampled_from(TARGETS), SEEDS)
 def test_any_schedule_is_right(dag, target, seed):
     check_any_schedule(dag, target, seed, numbers)
 
 
 @needs_tiles
-@examples(40)
+@examples(16)
 @given(products((7, 20, 33, 64), (4, 8, 16, 20), (1, 17, 24, 64, 72)), SEEDS)
 def test_the_matrix_unit_is_right(dag, seed):
     rng = np.random.default_rng(seed)

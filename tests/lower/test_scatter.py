@@ -31,7 +31,7 @@ def _check(dag, inputs, target, rng, rows=2, most=None):
             check_row(task, sketch, row, inputs, want, threads=(1, 2))
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(
     rows=st.integers(1, 40),
     terms=st.integers(1, 60),
@@ -53,7 +53,7 @@ def test_rows_go_where_they_belong(rows, terms, width, reduction, dtype, index, 
     _check(dag, inputs, target, rng)
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @given(
     shape=st.tuples(st.integers(1, 5), st.integers(1, 20), st.sampled_from((1, 4, 17, 40))),
     axis=st.integers(0, 2),
@@ -77,11 +77,11 @@ def test_elements_go_where_they_belong(shape, axis, terms, reduction, target, se
 
 @pytest.mark.parametrize("target", _TARGETS)
 def test_the_best_of_many(target):
-    x = te.placeholder((2, 600), "x")
+    x = te.placeholder((2, 270), "x")  # enough for groups of which the best are ranked
     dag = te.ComputeDAG([x, top_k(x, 20, 1)])
     rng = np.random.default_rng(0)
-    numbers = rng.standard_normal((2, 600)).astype(np.float32).round(1)
-    numbers[0, rng.random(600) < 0.2] = np.nan
+    numbers = rng.standard_normal((2, 270)).astype(np.float32).round(1)
+    numbers[0, rng.random(270) < 0.2] = np.nan
     _check(dag, [numbers], target, rng, rows=1, most=4)
 
 

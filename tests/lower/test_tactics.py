@@ -55,7 +55,7 @@ def test_results_that_lie_spread_out_are_the_same():
             return (*shape[:-1], shape[-1] + 3)
 
     data, weight = te.placeholder((1, 6, 6, 16), "data"), te.placeholder((3, 3, 16, 16), "weight")
-    result = ops.conv2d_nhwc(data, weight, pads=(1, 1, 1, 1), layout_free=True)
+    result = ops.conv(data, weight, pads=(1, 1, 1, 1), layout_free=True)
     dag = te.ComputeDAG([data, weight, result])
     sketch = next(s for s in SearchSpace.of(task_of(dag)).sketches if s.transforms)
     rng = np.random.default_rng(1)

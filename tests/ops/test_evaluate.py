@@ -42,7 +42,7 @@ def test_convolution(trial: int) -> None:
     pads = tuple(r.integers(0, 3, 4).tolist())
     x, k = f32(n, h, w, ci), f32(kh, kw, ci, co)
     px, pk = te.placeholder(x.shape, "x"), te.placeholder(k.shape, "k")
-    out = ops.conv2d_nhwc(px, pk, strides, pads, dilation)
+    out = ops.conv(px, pk, strides, pads, dilation)
     padded = np.pad(x, ((0, 0), pads[::2], pads[1::2], (0, 0)))
     want = np.zeros(out.shape, np.float32)
     for y, z in np.ndindex(*out.shape[1:3]):
@@ -53,7 +53,7 @@ def test_convolution(trial: int) -> None:
     first, last = (0, 3, 1, 2), (3, 2, 0, 1)
     qx = te.placeholder(x.transpose(first).shape, "x")
     qk = te.placeholder(k.transpose(last).shape, "k")
-    out = ops.conv2d_nchw(qx, qk, strides, pads, dilation)
+    out = ops.conv(qx, qk, strides, pads, dilation, channels_last=False)
     got = run(out, (qx, x.transpose(first)), (qk, k.transpose(last)))
     np.testing.assert_allclose(got, want.transpose(first), rtol=1e-4, atol=1e-5)
 

@@ -60,7 +60,7 @@ def fuse_chains(net: Network, groups: Sequence[Group], limits: ChainLimits) -> l
                 and large
                 and uses[first[-1].name] == 1
                 and _finishes(net, first)
-                and _single(second)
+                and all(n.op != "conv2d" for n in second[1:])  # it was not merged before
             ):
                 merged[second[-1].name] = (*first, *second)
                 gone.add(first[-1].name)
@@ -94,8 +94,3 @@ def _finishes(net: Network, group: Group) -> bool:
         and all(v == before.name or v in net.constants for v in node.inputs)
         for before, node in pairwise(group)
     )
-
-
-def _single(group: Group) -> bool:
-    """Whether the group holds no further convolution: it was not merged before."""
-    return not any(n.op == "conv2d" for n in group[1:])

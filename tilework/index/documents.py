@@ -111,7 +111,7 @@ def _atom_of(document: Any, symbols: Symbols, depth: int) -> Whole:
         case str(name) if name in symbols:
             return Symbolic.of({(symbols[name],): 1})
         case [whole, by] if _is_whole(by) and by > 0:
-            return extent_of(whole, symbols, depth + 1) // by
+            return extent_of(whole, symbols, depth + 1) // int(by)
     raise ValueError(f"{_short(document)} is no symbol of the table, and no division")
 
 

@@ -113,12 +113,13 @@ def _largest_divisor(extent: Ints, most: Ints) -> Ints:
     """The largest divisor of each extent that is at most ``most``."""
     if len(extent) == 1:
         table = _divisors(max(int(extent[0]), 1))  # a loop may have no steps at a point
-        return table[table.searchsorted(most, side="right") - 1]
+        one: Ints = table[table.searchsorted(most, side="right") - 1]
+        return one
     extents, which = values(extent)
     limits = np.minimum(extents, most.max())
     tables = [_up_to(int(n), int(limit)) for n, limit in zip(extents, limits, strict=True)]
     starts = np.cumsum(limits + 1) - (limits + 1)
-    return np.concatenate(tables)[starts[which] + np.minimum(extent, most)]
+    return np.asarray(np.concatenate(tables)[starts[which] + np.minimum(extent, most)])
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilework.index.form import Form
 from tilework.lower.ir import (
     AsyncCopy,
     Buffer,
@@ -35,7 +34,6 @@ from tilework.lower.ir import (
     walk_stmts,
 )
 from tilework.te.affine import position
-from tilework.te.expr import Axis
 
 
 def overwritable(program: Program) -> frozenset[int]:
@@ -63,7 +61,9 @@ def overwritable(program: Program) -> frozenset[int]:
             for load in read:
                 if load.buffer is out:
                     return frozenset()
-                same = load.buffer in early or (here is not None and _same(load, here))
+                same = load.buffer in early or (
+                    here is not None and position(load.indices, load.buffer.strides) == here
+                )
                 if load.buffer in good and not same:
                     good.discard(load.buffer)
     return frozenset(i for i, b in enumerate(program.inputs) if b in good)
@@ -75,8 +75,3 @@ def _steps(program: Program) -> Iterator[tuple[frozenset[Buffer], Stmt]]:
         own = region.own if len(program.regions) == 1 else frozenset()
         body = region.body.stmts if own and isinstance(region.body, Seq) else (region.body,)
         yield from ((own, step) for step in body)
-
-
-def _same(load: Load, here: Form[Axis]) -> bool:
-    """Whether an input of the output's size is read at the position that is written."""
-    return position(load.indices, load.buffer.strides) == here

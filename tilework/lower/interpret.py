@@ -22,7 +22,7 @@ from tilework.index.extents import Extent, shape_at
 from tilework.index.symbols import Point, value_at
 from tilework.lower import ir
 from tilework.lower.interpret_places import ProgramError, check_owner, linear_position, outside
-from tilework.lower.interpret_values import chosen, literal, operator, poisoned
+from tilework.lower.interpret_values import literal, operator, poisoned, select
 from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.numeric import MATH
@@ -144,6 +144,7 @@ class Machine:
         self.steps = 0
         self._lanes = 1
         self._values: dict[int, tuple[x.Expr, _Eval]] = {}
+        self._tables: set[x.Expr] = set()
 
     def run(self, region: ir.Region, start: int, stop: int) -> None:
         """Run the fused parallel iterations ``start <= i < stop``."""
@@ -358,8 +359,7 @@ class Machine:
                 return lambda: np.logical_not(a())
             case x.Select():
                 c, a, b = self.value(e.cond), self.value(e.a), self.value(e.b)
-                kind = numpy_dtype(e.dtype)
-                return lambda: chosen(c(), a(), b(), kind)
+                return select(e, c, a, b, self._tables)
             case x.IfThenElse():
                 return self._choose(e)
             case x.Cast():

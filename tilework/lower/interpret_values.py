@@ -37,10 +37,41 @@ def literal(e: x.Const, at: Point) -> Any:
     return numpy_dtype(e.dtype).type(value)
 
 
-def chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:
+def select(
+    e: x.Select,
+    cond: Callable[[], Any],
+    a: Callable[[], Any],
+    b: Callable[[], Any],
+    tables: set[x.Expr],
+) -> Callable[[], Any]:
+    """A selection as a function: both sides are evaluated, unless they are numbers alone.
+
+    Args:
+        e: the node.
+        cond, a, b: its parts as functions.
+        tables: the nodes that choose among numbers, to which this one is added if it is one.
+    """
+    kind = numpy_dtype(e.dtype)
+    if not is_float(e.dtype) or not all(isinstance(n, x.Const) or n in tables for n in (e.a, e.b)):
+        return lambda: _chosen(cond(), a(), b(), kind)
+    tables.add(e)
+
+    def entry() -> Any:
+        which = cond()
+        if np.ndim(which):
+            return _chosen(which, a(), b(), kind)
+        return a() if which else b()
+
+    return entry
+
+
+def _chosen(cond: Any, a: Any, b: Any, kind: np.dtype[Any]) -> Any:
     """``cond ? a : b``, element by element."""
-    if np.ndim(cond) == 0 and isinstance(a, int) and isinstance(b, int):
-        return a if cond else b  # an index stays a Python integer
+    if np.ndim(cond) == 0:
+        if isinstance(a, int) and isinstance(b, int):
+            return a if cond else b  # an index stays a Python integer
+        if isinstance(a, np.generic) and isinstance(b, np.generic) and a.dtype == b.dtype == kind:
+            return a if cond else b
     return np.asarray(np.where(cond, a, b)).astype(kind)[()]
 
 
@@ -60,6 +91,9 @@ def _whole(op: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
     def apply(a: Any, b: Any) -> Any:
         if exact is not None and isinstance(a, int) and isinstance(b, int):
             return exact(a, b)
-        return np.asarray(wraps(np.asarray(a).astype(kind), np.asarray(b).astype(kind)))[()]
+        return np.asarray(wraps(typed(a), typed(b)))[()]
+
+    def typed(a: Any) -> Any:
+        return a if getattr(a, "dtype", None) == kind else np.asarray(a).astype(kind)
 
     return apply

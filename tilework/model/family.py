@@ -65,7 +65,8 @@ class FamilySketch:
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are programs within the limits at all points."""
-        return np.logical_and.reduce([view.valid(rows) for view in self.views])
+        ok: NDArray[np.bool_] = np.logical_and.reduce([view.valid(rows) for view in self.views])
+        return ok
 
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:

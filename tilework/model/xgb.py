@@ -107,7 +107,9 @@ class XGBModel:
         """
         if self._booster is None:
             return -np.log(batch.draft_s)
-        return self._scores(batch, [self._booster], self._own.get(str(batch.sketch.target)))[0]
+        own = self._own.get(str(batch.sketch.target))
+        (scores,) = self._scores(batch, [self._booster], own)
+        return np.asarray(scores)
 
     def uncertainty(self, batch: Batch) -> Floats:
         """Standard deviation of the score of each row, P values, none negative.

@@ -6,7 +6,7 @@ A function takes tensors and returns the output tensor. Nothing here says how to
 from __future__ import annotations
 
 from tilework.ops.columns import col2im
-from tilework.ops.conv import conv, conv2d_nchw, conv2d_nhwc, depthwise_conv, grouped_conv
+from tilework.ops.conv import conv, depthwise_conv, grouped_conv
 from tilework.ops.dense import dense, matmul
 from tilework.ops.einsum import einsum
 from tilework.ops.elementwise import (
@@ -63,8 +63,8 @@ from tilework.ops.transposed import phase_conv, phase_weights
 
 __all__ = [
     "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "adaptive_pool", "add", "arange", "arg_extremum",
-    "avg_pool", "broadcast_index", "clip", "col2im", "concatenate", "conv", "conv2d_nchw",
-    "conv2d_nhwc", "copy", "cumulative", "dense", "depthwise_conv", "divide", "einsum",
+    "avg_pool", "broadcast_index", "clip", "col2im", "concatenate", "conv", "copy",
+    "cumulative", "dense", "depthwise_conv", "divide", "einsum",
     "elementwise", "expand", "gather_nd", "global_avg_pool", "group_norm", "grouped_conv",
     "hardmax", "local_response_norm", "log_softmax", "lp_pool", "matmul", "max_pool",
     "max_pool_positions", "maximum", "minimum", "multiply", "normalize", "one_hot", "pad",

@@ -44,9 +44,9 @@ def output_sizes(
 def conv(
     data: te.Tensor,
     weight: te.Tensor,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilation: Sequence[int],
+    strides: Sequence[int] = (1, 1),
+    pads: Sequence[int] = (0, 0, 0, 0),
+    dilation: Sequence[int] = (1, 1),
     *,
     channels_last: bool = True,
     layout_free: bool = False,
@@ -188,40 +188,6 @@ def grouped_conv(
         name=f"grouped_conv{rank}d",
         axis_names=["nn", *_POSITIONS[-rank:], "gg", "ff"],
         attrs={"layout_free": (weight.name,)} if layout_free else {},
-    )
-
-
-def conv2d_nhwc(
-    data: te.Tensor,
-    weight: te.Tensor,
-    strides: tuple[int, int] = (1, 1),
-    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
-    dilation: tuple[int, int] = (1, 1),
-    *,
-    layout_free: bool = False,
-) -> te.Tensor:
-    """Convolution of ``data`` [N, H, W, CI] with ``weight`` [KH, KW, CI, CO] -> [N, OH, OW, CO].
-
-    ``pads`` are top, left, bottom, right; the other arguments are those of `conv`.
-    """
-    return conv(data, weight, strides, pads, dilation, layout_free=layout_free)
-
-
-def conv2d_nchw(
-    data: te.Tensor,
-    weight: te.Tensor,
-    strides: tuple[int, int] = (1, 1),
-    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
-    dilation: tuple[int, int] = (1, 1),
-    *,
-    layout_free: bool = False,
-) -> te.Tensor:
-    """Convolution of ``data`` [N, CI, H, W] with ``weight`` [CO, CI, KH, KW] -> [N, CO, OH, OW].
-
-    ``pads`` are top, left, bottom, right; the other arguments are those of `conv`.
-    """
-    return conv(
-        data, weight, strides, pads, dilation, channels_last=False, layout_free=layout_free
     )
 
 

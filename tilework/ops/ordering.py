@@ -160,7 +160,7 @@ def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te
     m = te.reduce_axis(extent // groups, "m")  # a rest of elements is in no group
 
     def best(*ax: te.Expr) -> te.Expr:
-        return getattr(te, kind)(computed(x[_moved(ax, axis, m * groups + ax[axis])]), axis=m)
+        return te.reduced(kind, computed(x[_moved(ax, axis, m * groups + ax[axis])]), axis=m)
 
     def resized(n: Extent) -> tuple[Extent, ...]:
         return (*x.shape[:axis], n, *x.shape[axis + 1 :])
@@ -171,7 +171,7 @@ def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te
 
     def bounded(*ax: te.Expr) -> te.Expr:
         at = _moved(ax, axis, g)
-        return getattr(te, kind)(te.select(te.equal(rank[at], k - 1), bests[at], worst), axis=g)
+        return te.reduced(kind, te.select(te.equal(rank[at], k - 1), bests[at], worst), axis=g)
 
     bound = te.compute(resized(1), bounded, name="top_k_bound", axis_names=names)
 

@@ -127,7 +127,7 @@ def _exchanged(
     words: NDArray[np.uint32], distance: np.uint32, mask: np.uint32
 ) -> NDArray[np.uint32]:
     """Bits of ``mask`` in the place of those ``distance`` above, and the other way round."""
-    moved = (words ^ (words >> distance)) & mask
+    moved: NDArray[np.uint32] = (words ^ (words >> distance)) & mask
     return words ^ moved ^ (moved << distance)
 
 

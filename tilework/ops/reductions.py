@@ -93,7 +93,7 @@ def total(
                 where.append(taps[d])
         value = computed(x[tuple(where)])
         source = element(value, tuple(where)) if positions else element(value)
-        return getattr(te, kind)(source, axis=list(taps.values())) if taps else source
+        return te.reduced(kind, source, axis=list(taps.values())) if taps else source
 
     return te.compute(shape, body, name=name, axis_names=axis_names(len(shape)))
 

@@ -132,7 +132,7 @@ def coordinates(
     return np.asarray(x, np.float64)
 
 
-def _rounded(x: NDArray[Any], mode: str, scale: float) -> NDArray[Any]:
+def _rounded(x: NDArray[np.float64], mode: str, scale: float) -> NDArray[np.float64]:
     if mode == "simple":
         mode = "ceil" if scale < 1 else "floor"
     if mode == "round_prefer_floor":

@@ -162,7 +162,7 @@ def _scattered(
 
     def gathered(*ax: te.Expr) -> te.Expr:
         value = chosen(te.select(writes(k, ax), update(k, ax), neutral), ax, neutral)
-        return getattr(te, kind)(value, axis=k)
+        return te.reduced(kind, value, axis=k)
 
     total = te.compute(x.shape, gathered, name=f"scatter_{kind}", axis_names=names)
     return te.compute(

@@ -97,7 +97,7 @@ def io_buffers(
     for what, value, array in given.values():
         _check(what, value, array)
     _check_apart([(what, array) for what, _, array in given.values()], ends)
-    return [given[i][2] if i in given else _new(v) for i, v in enumerate(ends.io_values)]
+    return [given[i][2] if i in given else zeros(v) for i, v in enumerate(ends.io_values)]
 
 
 def bound_inputs(ends: Ends, buffers: Sequence[Any]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def given_inputs(ends: Ends, arrays: Sequence[Any]) -> list[Array]:
     for v, array in zip(ends.inputs, arrays, strict=True):
         ready = ready_copy(f"input {v.name}", array, v.dims, v.dtype)
         if v.io in ends.continued:
-            room = _new(ends.io_values[v.io])
+            room = zeros(ends.io_values[v.io])
             positions(room, ends, v)[...] = ready
             ready = room
         out.append(ready)
@@ -170,7 +170,7 @@ def random_inputs(ends: Ends) -> list[Array]:
     return [random_array(rng, v.dims, v.dtype) for v in ends.io_values[: len(ends.inputs)]]
 
 
-def _new(value: Value) -> Array:
+def zeros(value: Value) -> Array:
     """An aligned array of zeros; written to, so that a call finds its pages in place."""
     out = aligned_empty(value.dims, value.dtype)
     out[...] = 0

@@ -54,12 +54,12 @@ CHECKS = (
 )
 
 
-def error_bound(checks: Sequence[Check] = CHECKS) -> float:
+def error_bound() -> float:
     """Upper bound of the probability that a contender is given up by any of the checks."""
-    return sum(check.error for check in checks)
+    return sum(check.error for check in CHECKS)
 
 
-def hopeless(samples: Sequence[float], best: float, checks: Sequence[Check] = CHECKS) -> bool:
+def hopeless(samples: Sequence[float], best: float) -> bool:
     """Whether samples, in the order taken, say that the candidate is no contender.
 
     To be asked after every sample: only the checks for exactly so many samples are made.
@@ -67,9 +67,8 @@ def hopeless(samples: Sequence[float], best: float, checks: Sequence[Check] = CH
     Args:
         samples: seconds per call.
         best: latency of the best candidate, seconds; inf if none is known.
-        checks: see the module's text.
     """
-    for check in checks:
+    for check in CHECKS:
         if check.samples == len(samples):
             limit = check.ratio * (1 + TOLERANCE) * best
             if sum(sample > limit for sample in samples) >= check.above:

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,11 +157,7 @@ def facts_of(source: Source, cache: ModuleCache | None) -> Facts:
     if not facts.files:
         return facts
     each = [_digest_of(given.parent / name, cache, _digest) for name in facts.files]
-    return Facts(ModuleCache.key(main, *each), *list(_fields(facts))[1:])
-
-
-def _fields(facts: Facts) -> Iterator[Any]:
-    return (getattr(facts, name) for name in facts.__dataclass_fields__)
+    return replace(facts, digest=ModuleCache.key(main, *each))
 
 
 def _facts(source: Source, digest: str, cache: ModuleCache | None) -> Facts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -111,7 +111,8 @@ class Forms:
         key = ("ranges", tuple(sorted(ranges.items())))
         needed = self._form(key, ranges, {})
         if needed:
-            self._warn("each shape gets a form of its own", _decide(needed))
+            why = f"values of {', '.join(needed)} decide shapes"
+            self._warn("each shape gets a form of its own", why)
         module = self._modules.get(key)
         return module if isinstance(module, Module) else None
 
@@ -355,7 +356,3 @@ class Forms:
         if self._how.strict:
             return from_onnx(given, shapes, arrays)
         return cut(given, shapes, arrays, ask=True)
-
-
-def _decide(names: Sequence[str]) -> str:
-    return f"values of {', '.join(names)} decide shapes"

@@ -53,7 +53,8 @@ class RecordSource:
     def __init__(self, store: str | os.PathLike[str] | History | None = None) -> None:
         self._given: History | None = None
         self._path: str | None = None
-        if isinstance(store, str) or (isinstance(store, os.PathLike) and not _answers(store)):
+        is_history = hasattr(store, "best")  # an open store is a path, too
+        if isinstance(store, str) or (isinstance(store, os.PathLike) and not is_history):
             path = os.fspath(store)
             self._path = path if "://" in path else str(Path(path).expanduser().absolute())
         elif store is not None:
@@ -145,11 +146,6 @@ def _there(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # kept from being imported
         return False
-
-
-def _answers(store: object) -> bool:
-    """Whether this is a history itself; an opened store is a path, too."""
-    return hasattr(store, "best")
 
 
 def unchanged(folders: Any) -> bool:

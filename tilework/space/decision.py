@@ -56,12 +56,14 @@ class Decision:
         tile stays what it is, up to the largest.
         """
         if self.kind != "tile":
-            return np.minimum(values, self.choices.max(axis=0))
+            most: Rows = self.choices.max(axis=0)
+            return np.minimum(values, most)
         wanted, have = np.log2(values + 1.0), np.log2(self.choices + 1.0)
         apart = np.zeros((len(values), len(self.choices)))
         for column in range(have.shape[1]):
             apart += np.abs(wanted[:, column, None] - have[None, :, column])
-        return self.choices[np.argmin(apart, axis=1)]
+        chosen: Rows = self.choices[np.argmin(apart, axis=1)]
+        return chosen
 
 
 def around(rows: Rows, choices: Sequence[tuple[tuple[int, ...], Rows]]) -> Rows:

@@ -80,7 +80,8 @@ class BlockNest:
             if tiled:
                 axes = [d.axis for d in some if d.axis is not None]
                 for axis, factors in zip(axes, own, strict=True):
-                    if extent is not exact and _open_sum(axis):  # at most what there is of it
+                    # of a sum at most what there is of it
+                    if extent is not exact and axis.kind == "reduce" and axis.open:
                         np.minimum(factors, extent(axis), out=factors)
                 levels = _levels([extent(a) for a in axes], own)
                 tiled_axes.update(zip(axes, levels, strict=True))
@@ -176,10 +177,6 @@ class BlockRows:
 def _columns(rows: NDArray[np.int32], decisions: Sequence[Decision]) -> NDArray[np.int32]:
     """What rows say of a block's decisions, column by column: C x P."""
     return rows.T[[c for d in decisions for c in d.columns]]
-
-
-def _open_sum(axis: Axis) -> bool:
-    return axis.kind == "reduce" and isinstance(axis.extent, Symbolic)
 
 
 def _alike(decision: Decision) -> tuple[bool, int]:

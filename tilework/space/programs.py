@@ -44,7 +44,8 @@ class RowPrograms:
         """Which rows of table entries are within the target's limits in all blocks."""
         space = space_of(self.target)
         each = [part.of_all(space.valid(part.nest, self.target)) for part in parts]
-        return np.logical_and.reduce(each)
+        ok: NDArray[np.bool_] = np.logical_and.reduce(each)
+        return ok
 
     def canonical(self, rows: Rows, parts: Sequence[BlockRows]) -> Rows:
         """The rows with columns that have no effect set to zero."""

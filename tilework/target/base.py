@@ -52,7 +52,7 @@ class Target:
         words = str(text).split()
         if not words:
             raise TargetError("the target is empty; write for example 'llvm -mcpu=native'")
-        kind: Any = kinds.target_class(words[0], str(text))
+        kind: type[Target] = kinds.target_class(words[0], str(text))
         return object.__new__(kind)
 
     @classmethod

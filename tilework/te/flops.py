@@ -43,7 +43,8 @@ def flops_of_run(op: Compute) -> Extent:
     """
     if "FLOP" in op.attrs or "terms" in op.attrs:
         raise ValueError(f"operations of {op.name} are no matter of its extents")
-    return size(_shape(op)) * _count(op.body, is_float(op.dtype), {}, lambda extent: extent)
+    each: Extent = _count(op.body, is_float(op.dtype), {}, lambda extent: extent)
+    return size(_shape(op)) * each
 
 
 def _shape(op: Compute) -> tuple[Extent, ...]:

@@ -21,13 +21,18 @@ from tilework.dtypes import (
 from tilework.index.symbols import Symbolic
 from tilework.te import expr as x
 
+Limits = Mapping[x.Axis, x.ExprLike] | None
+"""Numbers of terms that data decide, by axis: ``{k: indptr[i + 1] - indptr[i]}``. The axis then
+runs over ``0 <= k < min(limit, k.extent)``."""
 
-def _reduce(
-    kind: str,
-    expr: x.ExprLike,
-    axis: x.Axis | Sequence[x.Axis],
-    limits: Mapping[x.Axis, x.ExprLike] | None = None,
+
+def reduced(
+    kind: str, expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis], limits: Limits = None
 ) -> x.Expr:
+    """``expr`` over ``axis`` by its ``kind``: ``sum``, ``max``, ``min`` or ``prod``.
+
+    For ``limits`` see `Limits`.
+    """
     axes = (axis,) if isinstance(axis, x.Axis) else tuple(axis)
     if not axes or builtins.any(a.kind != "reduce" for a in axes):
         raise ValueError(f"te.{kind} needs reduce axes made by te.reduce_axis")
@@ -47,29 +52,24 @@ def _reduce(
     return x.Reduce(source.dtype, kind, source, axes, bounds)
 
 
-Limits = Mapping[x.Axis, x.ExprLike] | None
-"""Numbers of terms that data decide, by axis: ``{k: indptr[i + 1] - indptr[i]}``. The axis then
-runs over ``0 <= k < min(limit, k.extent)``."""
-
-
 def sum(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis], limits: Limits = None) -> x.Expr:
     """Sum of ``expr`` over ``axis``; for ``limits`` see `Limits`."""
-    return _reduce("sum", expr, axis, limits)
+    return reduced("sum", expr, axis, limits)
 
 
 def max(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis], limits: Limits = None) -> x.Expr:
     """Maximum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
-    return _reduce("max", expr, axis, limits)
+    return reduced("max", expr, axis, limits)
 
 
 def min(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis], limits: Limits = None) -> x.Expr:
     """Minimum of ``expr`` over ``axis``; for ``limits`` see `Limits`, for NaN `Reduce`."""
-    return _reduce("min", expr, axis, limits)
+    return reduced("min", expr, axis, limits)
 
 
 def prod(expr: x.ExprLike, axis: x.Axis | Sequence[x.Axis]) -> x.Expr:
     """Product of ``expr`` over ``axis``."""
-    return _reduce("prod", expr, axis)
+    return reduced("prod", expr, axis)
 
 
 def maximum(a: x.ExprLike, b: x.ExprLike) -> x.Expr:

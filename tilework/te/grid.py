@@ -192,7 +192,7 @@ class Grid:
         varying = [[d for d in range(p.ndim) if p.shape[d] > 1] for p in positions]
         used = [d for dims in varying for d in dims]
         if max(map(len, varying)) > 1 or len(set(used)) < len(used):
-            return array[tuple(np.broadcast_arrays(*positions))]
+            return np.asarray(array[tuple(np.broadcast_arrays(*positions))])
         # every dimension of the array follows one grid dimension of its own: take rows
         for d, position in enumerate(positions):
             rows = position.reshape(-1)

@@ -91,6 +91,8 @@ def _shifted(shift: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     def apply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         bits = 8 * a.dtype.itemsize
         far = b.astype(np.dtype(f"u{a.dtype.itemsize}")) >= bits
+        if not far.any():
+            return np.asarray(shift(a, b))
         out = shift(a, np.where(far, 0, b).astype(b.dtype))
         gone = np.where(a < 0, -1, 0).astype(a.dtype) if shift is np.right_shift else a * 0
         return np.asarray(np.where(far, gone, out))

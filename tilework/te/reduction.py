@@ -119,4 +119,4 @@ def _sum_of_products(
     order = [*both, *m, *n]
     product = product.reshape(shape).transpose([order.index(d) for d in sorted(order)])
     lengths = [max(x.shape[d], y.shape[d]) if d in order else 1 for d in range(x.ndim)]
-    return product.reshape(lengths)
+    return np.asarray(product.reshape(lengths))

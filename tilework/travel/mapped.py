@@ -222,7 +222,7 @@ def _spans(choices: Rows, axis: Axis | None) -> Floats:
 
 
 def _logs(values: Floats) -> Floats:
-    return np.log2(np.maximum(values, 0) + 1e-3 * (values <= 0))
+    return np.asarray(np.log2(np.maximum(values, 0) + 1e-3 * (values <= 0)))
 
 
 def _wanted(
@@ -261,7 +261,7 @@ def _attached(pair: Pair, rows: Rows, here: Reach, there: Reach) -> Floats:
     assert pair.source is not None
     values = _logs(rows[:, pair.source.columns].astype(np.float64))
     if pair.target.name.endswith("vector"):
-        return values + np.log2(here.lanes / there.lanes)
+        return np.asarray(values + np.log2(here.lanes / there.lanes))
     return values + min(0.0, float(np.log2(here.registers / there.registers)))
 
 

@@ -104,7 +104,7 @@ def scalar():
 
 def conv(h=8, ci=8, co=16, k=3, s=1, p=1):
     x, w, b = _x(1, h, h, ci), _x(k, k, ci, co, name="w"), _x(1, 1, 1, co, name="b")
-    y = ops.conv2d_nhwc(x, w, [s, s], [p, p, p, p], [1, 1], layout_free=True)
+    y = ops.conv(x, w, [s, s], [p, p, p, p], [1, 1], layout_free=True)
     return [x, w, b, ops.relu(ops.add(y, b))]
 
 

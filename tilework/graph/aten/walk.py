@@ -269,7 +269,8 @@ class _Walk:
 
     def _finish(self, results: Any) -> Translation:
         names: list[str] = []
-        outputs = [self._output(r, names) for r in (results if _several(results) else [results])]
+        several = isinstance(results, (list, tuple))
+        outputs = [self._output(r, names) for r in (results if several else [results])]
         return Translation(
             self.b.finish(names) if names else None,
             tuple(self.stays),
@@ -309,10 +310,6 @@ def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
     order = tuple(sorted(plain, key=lambda d: (-strides[d], extents[d] == 1 and strides[d] == 1)))
     dense = in_order(extents, order, 0)
     return plain if any(extents[d] != 1 and strides[d] != dense[d] for d in plain) else order
-
-
-def _several(results: Any) -> bool:
-    return isinstance(results, (list, tuple))
 
 
 def _converter(node: Node) -> Converter:

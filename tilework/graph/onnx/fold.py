@@ -51,12 +51,12 @@ def _split(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
 
 
 def _all(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
-    return sum(x.size for x in xs if x is not None)
+    return sum(int(x.size) for x in xs if x is not None)
 
 
 def _gather(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
     data, indices = xs
-    return int(indices.size) * (data.size // max(data.shape[a.get("axis", 0)], 1))
+    return int(indices.size) * (int(data.size) // max(int(data.shape[a.get("axis", 0)]), 1))
 
 
 def _filled(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
@@ -76,7 +76,8 @@ def _tile(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
 
 def _range(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
     start, limit, delta = (x.item() for x in xs)
-    return max(math.ceil((limit - start) / delta), 0)
+    steps: float = (limit - start) / delta
+    return max(math.ceil(steps), 0)
 
 
 def _one_hot(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
@@ -92,7 +93,8 @@ def _mel_weights(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
 
 def _product(a: Mapping[str, Any], xs: Sequence[Any]) -> int:
     x, y = xs  # bounds the work, too
-    return int(x.size) * int(y.shape[-1] if y.ndim > 1 else 1) * max(math.prod(y.shape[:-2]), 1)
+    several: int = math.prod(y.shape[:-2])
+    return int(x.size) * int(y.shape[-1] if y.ndim > 1 else 1) * max(several, 1)
 
 
 FOLDABLE: dict[str, Size] = {

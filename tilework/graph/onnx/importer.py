@@ -170,8 +170,8 @@ def opset_of(model: onnx.ModelProto) -> int:
     """
     import onnx
 
-    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
-    newest = onnx.defs.onnx_opset_version()
+    versions: list[int] = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    newest: int = onnx.defs.onnx_opset_version()
     if not model.opset_import:
         raise NetworkError("the file is corrupt: it names no operator set")
     if not versions:

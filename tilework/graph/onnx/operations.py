@@ -19,54 +19,71 @@ Shape = tuple[int, ...]
 ShapeOf = Callable[[str], "Shape | None"]
 """The extents of a value, if they are known before a run."""
 
-_Rule = Callable[["Sequence[Shape | None]", "Sequence[Shape]", "dict[str, Any]"], int]
+_Shapes = Sequence["Shape | None"]
+_Rule = Callable[[_Shapes, Sequence[Shape], "dict[str, Any]"], int]
 
 
-def _conv(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    return 2 * math.prod(ys[0]) * math.prod(xs[1][1:])
+def _of(xs: _Shapes, number: int) -> Shape:
+    """The shape of an input.
+
+    Raises:
+        ValueError: it is not known.
+        IndexError: there is no such input.
+    """
+    shape = xs[number]
+    if shape is None:
+        raise ValueError(f"the shape of input {number} is not known")
+    return shape
 
 
-def _quantized_conv(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    return 2 * math.prod(ys[0]) * math.prod(xs[3][1:])
+def _conv(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * math.prod(_of(xs, 1)[1:])
 
 
-def _conv_transpose(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    return 2 * math.prod(xs[0]) * math.prod(xs[1][1:])
+def _quantized_conv(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * math.prod(_of(xs, 3)[1:])
 
 
-def _matmul(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    return 2 * math.prod(ys[0]) * int(xs[0][-1])
+def _conv_transpose(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(_of(xs, 0)) * math.prod(_of(xs, 1)[1:])
 
 
-def _fused_matmul(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    return 2 * math.prod(ys[0]) * int(xs[0][-2 if a.get("transA") else -1])
+def _matmul(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * _of(xs, 0)[-1]
 
 
-def _gemm(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    return 2 * math.prod(ys[0]) * int(xs[0][0 if a.get("transA") else 1])
+def _fused_matmul(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * _of(xs, 0)[-2 if a.get("transA") else -1]
+
+
+def _gemm(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    return 2 * math.prod(ys[0]) * _of(xs, 0)[0 if a.get("transA") else 1]
 
 
 def _recurrent(gates: int) -> _Rule:
-    def rule(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-        first, second, size = xs[0]  # time and batch, in either order
-        directions, _, hidden = xs[2]
-        return 2 * first * second * directions * gates * int(hidden) * int(size + hidden)
+    def rule(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+        first, second, size = _of(xs, 0)  # time and batch, in either order
+        directions, _, hidden = _of(xs, 2)
+        return 2 * first * second * directions * gates * hidden * (size + hidden)
 
     return rule
 
 
-def _einsum(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    terms = a["equation"].replace(" ", "").split("->")[0].split(",")
-    extents = {c: n for t, x in zip(terms, xs, strict=True) for c, n in zip(t, x, strict=True)}
+def _einsum(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    equation: str = a["equation"]
+    terms = equation.replace(" ", "").split("->")[0].split(",")
+    shapes = [_of(xs, number) for number in range(len(xs))]
+    extents = {c: n for t, x in zip(terms, shapes, strict=True) for c, n in zip(t, x, strict=True)}
     return 2 * math.prod(extents.values())
 
 
-def _attention(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
-    keys = xs[1][-2] + (xs[4][-2] if len(xs) > 4 and xs[4] else 0)  # those of the past as well
-    return 4 * math.prod(xs[0]) * int(keys)
+def _attention(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    past = xs[4] if len(xs) > 4 else None
+    keys = _of(xs, 1)[-2] + (past[-2] if past else 0)  # those of the past as well
+    return 4 * math.prod(_of(xs, 0)) * keys
 
 
-def _nothing(xs: Sequence[Any], ys: Sequence[Shape], a: dict[str, Any]) -> int:
+def _nothing(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
     return 0
 
 

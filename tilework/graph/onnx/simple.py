@@ -76,14 +76,15 @@ def _range(attributes: Attributes, inputs: Inputs) -> Array:
 
 
 def _reshape(attributes: Attributes, inputs: Inputs) -> Array:
-    x, shape = inputs
+    x: Array = inputs[0]
+    shape: Array = inputs[1]
     if attributes.get("allowzero"):
         raise NotSimple
     return x.reshape([x.shape[i] if n == 0 else int(n) for i, n in enumerate(shape)])
 
 
 def _slice(attributes: Attributes, inputs: Inputs) -> Array:
-    x = inputs[0]
+    x: Array = inputs[0]
     names = ("starts", "ends", "axes", "steps")
     starts, ends, axes, steps = (
         _numbers(attributes, inputs, n, i) for i, n in enumerate(names, 1)

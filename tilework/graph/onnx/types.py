@@ -102,7 +102,8 @@ def _whole(kind: onnx.TypeProto) -> str:
 def _element(number: int) -> str:
     from onnx import TensorProto
 
-    return TensorProto.DataType.Name(number).lower()
+    name: str = TensorProto.DataType.Name(number)
+    return name.lower()
 
 
 def part_value(name: str, kind: onnx.TypeProto) -> PartValue:

@@ -203,9 +203,8 @@ def _anchor(
     name: str,
     rule: Callable[[Sequence[Shape], Attrs], Shape],
     declare: Declare,
-    dtypes: Sequence[str] = FLOATS,
 ) -> Operator:
-    return Operator(name, shaped(rule, dtypes), declare, Pattern.ANCHOR)
+    return Operator(name, shaped(rule, FLOATS), declare, Pattern.ANCHOR)
 
 
 _SUMMED = (*FLOATS, "int32")  # int32 is what quantised numbers are summed in

@@ -39,22 +39,23 @@ def has_constant_weight(net: Network, node: Node) -> bool:
         return False
     if net.types[node.inputs[1]].dtype != "float32":
         return False
-    return node.attrs.get("layout", "NHWC") == "NHWC"
+    layout: str = node.attrs.get("layout", "NHWC")
+    return layout == "NHWC"
 
 
 def scale_weight(node: Node, weight: np.ndarray, scale: np.ndarray, side: str) -> np.ndarray:
     """``weight`` with its ``"in"`` or ``"out"`` channels multiplied by ``scale``."""
     scale = scale.astype(weight.dtype)
     if node.op == "dense":
-        return weight * (scale if side == "in" else scale[:, None])
+        return np.asarray(weight * (scale if side == "in" else scale[:, None]))
     if node.op in TRANSPOSED:
         # [..., CO of one group, CI]: each input channel is read by the outputs of its group
         if side == "in":
-            return weight * scale
+            return np.asarray(weight * scale)
         outputs = scale.reshape(node.attrs.get("groups", 1), -1)
-        return weight * np.repeat(outputs.T, weight.shape[-1] // len(outputs), axis=1)
+        return np.asarray(weight * np.repeat(outputs.T, weight.shape[-1] // len(outputs), axis=1))
     if side == "out":
-        return weight * scale
+        return np.asarray(weight * scale)
     # [..., CI of one group, CO]: each output channel reads the inputs of its group
     inputs = scale.reshape(node.attrs.get("groups", 1), -1)
-    return weight * np.repeat(inputs.T, weight.shape[-1] // len(inputs), axis=1)
+    return np.asarray(weight * np.repeat(inputs.T, weight.shape[-1] // len(inputs), axis=1))

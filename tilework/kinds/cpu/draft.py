@@ -54,7 +54,7 @@ class CpuDraft(Draft):
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's nests."""
-        return np.sum(self._cost(sketch, rows).seconds, axis=0)
+        return np.asarray(np.sum(self._cost(sketch, rows).seconds, axis=0))
 
     @override
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
@@ -73,7 +73,7 @@ class CpuDraft(Draft):
     def lengths(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         cost = self._cost(sketch, rows)
         each = zip(cost.parts, cost.blocks, strict=True)
-        return np.sum([part.of_all(block.length) for part, block in each], axis=0)
+        return np.asarray(np.sum([part.of_all(block.length) for part, block in each], axis=0))
 
     def _cost(self, sketch: Sketch, rows: Rows) -> SketchCost:
         from tilework.kinds.cpu.features.matrix import SketchCost

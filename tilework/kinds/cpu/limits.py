@@ -134,7 +134,7 @@ def _whole_tiles(nest: BlockNest, lanes: int) -> NDArray[np.bool_]:
     """Rows whose register tile is one tile of a transform, one vector wide."""
     block = nest.block
     fixed = block.op.attrs.get("tile", {})
-    ok = nest.tiles[block.spatial[-1]][-1] <= lanes
+    ok: NDArray[np.bool_] = nest.tiles[block.spatial[-1]][-1] <= lanes
     for axis in block.spatial[:-1]:
         whole = axis.points if axis in block.const_axes else fixed.get(axis.name, 1)
         ok &= nest.tiles[axis][-1] == whole

@@ -19,4 +19,5 @@ def tiles_permitted() -> bool:
     """Whether this process may use AMX's tiles from now on; false where there are none."""
     if HOST_PLATFORM != "linux x86_64":
         return False
-    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ASK_FOR, _TILE_DATA) == 0
+    status: int = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ASK_FOR, _TILE_DATA)
+    return status == 0

@@ -92,7 +92,7 @@ def _uses_warps(block: Block, threads: Ints, most: int) -> NDArray[np.bool_]:
 
 
 def _whole(threads: Ints) -> NDArray[np.bool_]:
-    return (threads >= WARP) & (threads % WARP == 0)
+    return np.asarray((threads >= WARP) & (threads % WARP == 0))
 
 
 def _mostly_used(threads: Ints) -> NDArray[np.bool_]:

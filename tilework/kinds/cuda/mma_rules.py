@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from tilework.errors import ScheduleError
 from tilework.kinds.cuda.mma.product import Product, product_of
+from tilework.kinds.cuda.split import in_parts
 from tilework.kinds.cuda.tiling import MMA, POINTS
 from tilework.space.blocks import Block, inline_body
 from tilework.space.plan import Root, StagePlan
-from tilework.space.rfactor import split_reduction
 from tilework.space.rules import (
     by_constants,
     elementwise_consumer,
@@ -117,11 +117,7 @@ def _whole(axis: Axis, parts: int, product: Product) -> bool:
 
 def _split(state: State, op: Compute, axis: Axis, parts: int) -> tuple[State, Compute]:
     """Partial sums and their sum, both to be decided; weights may still be packed."""
-    new = split_reduction(state, op, (axis, parts), None)
-    final = new.undecided()
-    assert final is not None
-    (partial,) = (r.tensor.op for r in reads(final.body))
-    assert isinstance(partial, Compute)
+    new, partial = in_parts(state, op, axis, parts)
     plans = {o: plan for o, plan in new.plans.items() if o is not partial}
     free = {k: v for k, v in op.attrs.items() if k == "layout_free"}
     kept = make_compute(partial.name, partial.axes, partial.body, free)

@@ -56,7 +56,8 @@ class CudaRoofline(Roofline):
         """The longer of the arithmetic at its peak and the memory traffic at its peak."""
         values = known(step.nbytes) - step.constant_bytes
         return max(
-            step.operations / self._peak(step.desc),
+            # descriptions end with a narrow precision
+            step.operations / flops_of(self.target, step.desc.rpartition(" ")[2]),
             self.constants_s(step, image) + self._read_s(values, values),
         )
 
@@ -71,10 +72,6 @@ class CudaRoofline(Roofline):
     @override
     def level(self, nbytes: float) -> str:
         return "the L2 cache" if self._fits(nbytes) else "the device's memory"
-
-    def _peak(self, desc: str) -> float:
-        """Operations per second for a call; its description ends with a narrow precision."""
-        return flops_of(self.target, desc.rpartition(" ")[2])
 
     def _read_s(self, nbytes: float, footprint: float) -> float:
         rate = self.target.device.dram_bytes_per_s

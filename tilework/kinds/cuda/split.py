@@ -67,12 +67,18 @@ def split_sum(state: State, op: Compute) -> list[State]:
 
 def _split(state: State, op: Compute, axis: Axis, parts: int, levels: Any) -> State:
     """Partial sums in a nest with these levels; their sum is still to be visited."""
+    new, partial = in_parts(state, op, axis, parts)
+    return replace(new, plans={**new.plans, partial: StagePlan(Root(), levels, sums="tile")})
+
+
+def in_parts(state: State, op: Compute, axis: Axis, parts: int) -> tuple[State, Compute]:
+    """The state with a reduction in parts whose sum is still to be visited; and partial sums."""
     new = split_reduction(state, op, (axis, parts), None)
     final = new.undecided()
     assert final is not None
     (partial,) = (r.tensor.op for r in reads(final.body))
     assert isinstance(partial, Compute)
-    return replace(new, plans={**new.plans, partial: StagePlan(Root(), levels, sums="tile")})
+    return new, partial
 
 
 def _numbers(axis: Axis, wanted: list[float], most: int) -> Iterator[int]:

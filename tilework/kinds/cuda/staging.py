@@ -172,7 +172,7 @@ def shared_bytes(nest: BlockNest) -> Ints:
 
 def whole_stores(shape: Box) -> NDArray[np.bool_]:
     """Whether a fetched vector lies in shared memory as it does in memory, aligned."""
-    ok = shape.strides[-1] == 1
+    ok: NDArray[np.bool_] = shape.strides[-1] == 1
     for extent, stride in zip(shape.extents[:-1], shape.strides[:-1], strict=True):
         ok = ok & ((stride % shape.width == 0) | (extent == 1))
     return ok
@@ -181,7 +181,7 @@ def whole_stores(shape: Box) -> NDArray[np.bool_]:
 def passes(operand: Operand, shape: Box) -> NDArray[np.bool_]:
     """Whether asynchronous copies may bring an operand: 16 bytes at a time, as they are or 0."""
     wide = shape.width * operand.itemsize == ASYNC_BYTES
-    return wide & whole_stores(shape) & _copied(operand)
+    return np.asarray(wide & whole_stores(shape) & _copied(operand))
 
 
 def _copied(operand: Operand) -> bool:

@@ -25,7 +25,7 @@ def conv(kind, shape, co, k=3, s=1, p=None, d=1, free=True, residual=True, out=N
     data = te.placeholder(shape, "data", dtype)
     weight = te.placeholder((k, k, shape[-1], co), "weight", dtype)
     p = k // 2 if p is None else p
-    y = ops.conv2d_nhwc(data, weight, (s, s), (p, p, p, p), (d, d), layout_free=free)
+    y = ops.conv(data, weight, (s, s), (p, p, p, p), (d, d), layout_free=free)
     return _finished(rounded(y, kind), [data, weight], dtype, residual, out)
 
 

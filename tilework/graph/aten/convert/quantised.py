@@ -8,6 +8,7 @@ narrower than their type's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,34 +34,15 @@ def kept(node: Node) -> bool:
 
 
 def _quantize(
-    c: AtenContext, node: Node, x: Any, scale: Any, zero: Any, low: Any, high: Any, dtype: Any
-) -> Value:
-    """``clamp(round(x * (1 / scale)) + zero, low, high)``."""
-    return _quantized(c, x, (scale, zero), (low, high), dtype, None)
-
-
-def _quantize_channels(
-    c: AtenContext,
-    node: Node,
-    x: Any,
-    scales: Any,
-    zeros: Any,
-    axis: int,
-    low: Any,
-    high: Any,
-    dtype: Any,
-) -> Value:
-    return _quantized(c, x, (scales, zeros), (low, high), dtype, axis)
-
-
-def _quantized(
     c: AtenContext,
     x: Any,
     parts: tuple[Any, Any],
-    limits: tuple[Any, Any],
-    dtype: torch.dtype,
     axis: int | None,
+    low: Any,
+    high: Any,
+    dtype: torch.dtype,
 ) -> Value:
+    """``clamp(round(x * (1 / scale)) + zero, low, high)``."""
     kind = _kind(dtype, QUANTIZED)
     v = c.value(x, "float32")
     scale, zero = _scale(c, parts[0], v, axis, exact=axis is not None), None
@@ -69,7 +51,7 @@ def _quantized(
         v, scale = c.op("multiply", v, c.constant(factor, "factor")), np.ones((), np.float32)
     zero = _zero(c, parts[1], v, axis, kind)
     y = c.op("quantize", v, _held(c, scale, "scale"), zero, reciprocal=True)
-    low, high = (int(_number(n)) for n in limits)
+    low, high = int(_number(low)), int(_number(high))
     if low > high:
         raise Unsupported(f"a range from {low} to {high}")
     least, most = integer_range(kind)
@@ -79,28 +61,14 @@ def _quantized(
 
 
 def _dequantize(
-    c: AtenContext, node: Node, x: Any, scale: Any, zero: Any, *ends: Any, out_dtype: Any = None
-) -> Value:
-    """``(x - zero) * scale``; the ends of its range and its type are those of ``x``."""
-    return _dequantized(c, x, (scale, zero), None, out_dtype)
-
-
-def _dequantize_channels(
     c: AtenContext,
-    node: Node,
     x: Any,
-    scales: Any,
-    zeros: Any,
-    axis: int,
+    parts: tuple[Any, Any],
+    axis: int | None,
     *ends: Any,
     out_dtype: Any = None,
 ) -> Value:
-    return _dequantized(c, x, (scales, zeros), axis, out_dtype)
-
-
-def _dequantized(
-    c: AtenContext, x: Any, parts: tuple[Any, Any], axis: int | None, out_dtype: Any
-) -> Value:
+    """``(x - zero) * scale``; the ends of its range and its type are those of ``x``."""
     v = c.value(x)
     kind = c.dtype(v)
     if kind not in (*QUANTIZED, "int32"):
@@ -108,6 +76,15 @@ def _dequantized(
     scale = _held(c, _scale(c, parts[0], v, axis, exact=axis is not None), "scale")
     y = c.op("dequantize", v, scale, _zero(c, parts[1], v, axis, kind))
     return c.cast(y, "float32" if out_dtype is None else _kind(out_dtype, None))
+
+
+def _of(convert: Callable[..., Value], *axis: None) -> Converter:
+    """A converter of the operator by channel; with an ``axis``, of that for whole tensors."""
+
+    def converter(c: AtenContext, node: Node, x: Any, *given: Any, **named: Any) -> Value:
+        return convert(c, x, given[:2], *axis, *given[2:], **named)
+
+    return converter
 
 
 def _kind(dtype: torch.dtype, some: tuple[str, ...] | None) -> str:
@@ -231,9 +208,9 @@ _OPERATORS: dict[str, Converter] = {
     "choose_qparams": _choose,
     "choose_qparams_symmetric": _choose_symmetric,
     "convert_element_type": _convert_type,
-    "dequantize_per_channel": _dequantize_channels,
-    "dequantize_per_tensor": _dequantize,
-    "quantize_per_channel": _quantize_channels,
-    "quantize_per_tensor": _quantize,
+    "dequantize_per_channel": _of(_dequantize),
+    "dequantize_per_tensor": _of(_dequantize, None),
+    "quantize_per_channel": _of(_quantize),
+    "quantize_per_tensor": _of(_quantize, None),
 }
 CONVERTERS = {f"{_SPACE}.{name}": convert for name, convert in _OPERATORS.items()}

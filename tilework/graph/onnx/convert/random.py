@@ -38,7 +38,7 @@ def uniform(seed: float, count: int) -> Numbers:
 def gaussian(seed: float, count: int) -> Numbers:
     """``count`` numbers of mean 0 and deviation 1."""
     radius, angle = uniform(seed, 2 * count).reshape(2, count)
-    return np.sqrt(-2 * np.log1p(-radius)) * np.cos(2 * np.pi * angle)
+    return np.asarray(np.sqrt(-2 * np.log1p(-radius)) * np.cos(2 * np.pi * angle))
 
 
 def _drawn(
@@ -59,12 +59,13 @@ def _drawn(
 
 def _normal(c: OnnxContext, a: dict[str, Any], shape: Sequence[int], dtype: str) -> NDArray[Any]:
     drawn = _drawn(c, a, shape, gaussian) * a.get("scale", 1.0) + a.get("mean", 0.0)
-    return drawn.astype(numpy_dtype(dtype))
+    return np.asarray(drawn, numpy_dtype(dtype))
 
 
 def _uniform(c: OnnxContext, a: dict[str, Any], shape: Sequence[int], dtype: str) -> NDArray[Any]:
     low, high = a.get("low", 0.0), a.get("high", 1.0)
-    return (_drawn(c, a, shape, uniform) * (high - low) + low).astype(numpy_dtype(dtype))
+    drawn = _drawn(c, a, shape, uniform) * (high - low) + low
+    return np.asarray(drawn, numpy_dtype(dtype))
 
 
 def _of_shape(draw: Callable[..., NDArray[Any]]) -> Converter:

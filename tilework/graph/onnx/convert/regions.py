@@ -110,7 +110,7 @@ def _adaptive(rois: np.ndarray, d: int, pooled: int, scale: float, half: bool) -
     samples = np.ceil(length / kind(pooled))
     if not (samples < 2**20).all():
         raise Unsupported("its regions are too large")
-    return samples.astype(int)
+    return np.asarray(samples, int)
 
 
 def _max_roi_pool(c: OnnxContext, node: onnx.NodeProto) -> str:

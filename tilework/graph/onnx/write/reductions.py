@@ -37,13 +37,11 @@ def _position(op: str) -> Write:
     return write
 
 
-def _title(kind: str) -> str:
-    """``LogSumExp`` for ``log_sum_exp``."""
-    return kind.title().replace("_", "")
-
-
 WRITERS: dict[str, Write] = {
     "argmax": _position("ArgMax"),
     "argmin": _position("ArgMin"),
-    **{f"reduce_{kind}": _reduction(f"Reduce{_title(kind)}") for kind in REDUCTIONS},
+    **{
+        f"reduce_{kind}": _reduction(f"Reduce{kind.title().replace('_', '')}")  # ReduceLogSumExp
+        for kind in REDUCTIONS
+    },
 }

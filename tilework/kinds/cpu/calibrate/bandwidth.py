@@ -40,12 +40,9 @@ class Bandwidth:
         return float(getattr(self, level_of(nbytes, target, threads)))
 
 
-def read_bandwidth(
-    target: CpuTarget | None = None, threads: int = 1, repeats: int = 7
-) -> Bandwidth:
+def read_bandwidth(target: CpuTarget, threads: int) -> Bandwidth:
     """Read bandwidth of each level; see `read_level`."""
-    where = target or CpuTarget()
-    return Bandwidth(*(read_level(level, where, threads, repeats) for level in LEVELS))
+    return Bandwidth(*(read_level(level, target, threads) for level in LEVELS))
 
 
 def read_level(level: str, target: CpuTarget, threads: int = 1, repeats: int = 7) -> float:
@@ -97,8 +94,8 @@ def _best_together(calls: Sequence[Callable[[], object]], repeats: int) -> float
         return out
 
     with ThreadPoolExecutor(len(calls)) as pool:
-        slowest = map(max, zip(*pool.map(samples, calls), strict=True))
-    return min(slowest)
+        turns: list[tuple[float, ...]] = list(zip(*pool.map(samples, calls), strict=True))
+    return min(map(max, turns))
 
 
 def _read_loop(lanes: int) -> str:

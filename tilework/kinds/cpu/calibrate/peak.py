@@ -38,8 +38,8 @@ def fma_peak_gflops(target: CpuTarget | None = None, repeats: int = 30, threads:
         return out
 
     with ThreadPoolExecutor(threads) as pool:
-        slowest = map(max, zip(*pool.map(samples, range(threads)), strict=True))
-    return flops / min(slowest) * 1e-9
+        turns: list[tuple[float, ...]] = list(zip(*pool.map(samples, range(threads)), strict=True))
+    return flops / min(map(max, turns)) * 1e-9
 
 
 def _fma_loop(lanes: int) -> str:

@@ -83,7 +83,7 @@ class Runs:
     def lines(self) -> Floats:
         """Lines of a run, on average; at least 1."""
         unit = self.access.element_bytes / LINE_BYTES
-        size = np.multiply.reduce(self.widths, axis=0, initial=unit, where=self.whole)
+        size: Floats = np.multiply.reduce(self.widths, axis=0, initial=unit, where=self.whole)
         return np.maximum(size, 1.0, out=size)
 
     def room(self, ahead: float) -> Floats:
@@ -158,12 +158,10 @@ class Walk:
 
         This goes by all candidates together: a loop that none of them has is no loop.
         """
-        level = [k for k, (a, n) in enumerate(self.loops) if self._visits(a, n)]
+        visited = self.visited
+        level = [k for k, (a, n) in enumerate(self.loops) if a.kind == "spatial" and n == visited]
         moves = any((tiles[a][n] != 1).any() for a, n in (self.loops[k] for k in level))
         return level[-1] + 1 if moves else 0
-
-    def _visits(self, axis: Axis, level: int) -> bool:
-        return axis.kind == "spatial" and level == self.visited
 
     def spans(self, tiles: Mapping[Axis, Floats], count: int) -> dict[Axis, Floats]:
         """Points of each axis that none, one, two, ... of its inner loops cover."""

@@ -21,16 +21,13 @@ def least_seconds(block: Block, machine: Machine) -> float:
     instructions up, and all data come once.
     """
     facts = block_facts(block)
-    busy, rates = _instructions(facts, machine), _rates(machine)
+    busy = _instructions(facts, machine)
+    rates = machine.l2_rate, machine.l3_rate, machine.memory_rate
     memory = [n / rate for n, rate in zip(_moved(facts, machine), rates, strict=True)]
     slowest = max(busy, *memory)
     cycles = slowest + machine.not_hidden * (busy + sum(memory) - slowest)
     total = max(cycles / machine.cores, memory[2] / min(machine.cores, machine.memory_cores))
     return (total + CALL_CYCLES) / machine.clock_hz
-
-
-def _rates(machine: Machine) -> tuple[float, float, float]:
-    return machine.l2_rate, machine.l3_rate, machine.memory_rate
 
 
 def _instructions(facts: BlockFacts, machine: Machine) -> float:

@@ -95,7 +95,7 @@ def _product(factors: Sequence[Floats], count: int) -> Floats:
 
 def register_count(size: Floats, lanes: int) -> Floats:
     """Registers (whole and partial) that a vector loop of ``size`` elements takes."""
-    whole = np.floor(size / lanes)
+    whole: Floats = np.floor(size / lanes)
     rest = (size - whole * lanes).astype(np.int64)
     if lanes >= _MASKED_LANES:
         return whole + (rest > 0)
@@ -247,7 +247,7 @@ def _loads(
     if access.lane_stride == 1:
         return n * shape.vectors
     if access.lane_stride and shape.sizes:  # a single element has no lanes
-        return n * shape.sizes[-1] * 2.0
+        return np.asarray(n * shape.sizes[-1] * 2.0)
     return n
 
 

@@ -29,10 +29,8 @@ from tilework.runtime.image import Image
 from tilework.runtime.library import Libraries, Library, LibraryLevel, WeightsPlace
 from tilework.target import Target
 from tilework.target.host import HOST_PLATFORM
-from tilework.version import __version__
 from tilework.whole import folder_beside
 
-MADE_BY = f"Tilework {__version__}"
 _MOST_INSIDE = 3 << 29
 """Code finds its data within 2 GiB: larger weights have to lie beside the library."""
 _HUGE_PAGE = 1 << 21
@@ -100,7 +98,7 @@ class _Draft:
         self._folder, self._path, self._levels = folder, path, levels
         self._weights, self._beside = weights, beside
         first = levels[0].image
-        self._header = header_text(self.name, first.name, MADE_BY, first)
+        self._header = header_text(self.name, first.name, first)
 
     @property
     def _library(self) -> Path:
@@ -117,7 +115,7 @@ class _Draft:
         source = (SOURCES / "library.c").read_text(encoding="utf-8")
         (work / "library.c").write_text(names + source, encoding="utf-8")
         first = self._levels[0].image
-        tables = tables_text(first.name, MADE_BY, self._levels, self._put_weights(work))
+        tables = tables_text(first.name, self._levels, self._put_weights(work))
         (work / "tables.h").write_text(tables, encoding="utf-8")
         files = [work / "library.c"]
         for i, level in enumerate(self._levels):

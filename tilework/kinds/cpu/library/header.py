@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tilework.errors import ModuleError
-from tilework.kinds.cpu.library.tables import ABI, SYMBOLIC_ABI
+from tilework.kinds.cpu.library.tables import ABI, MADE_BY, SYMBOLIC_ABI
 from tilework.runtime.image import Image, Value
 
 SOURCES = Path(__file__).parent / "sources"
@@ -33,7 +33,7 @@ def identifier(name: str) -> str:
     return word
 
 
-def header_text(name: str, title: str, made_by: str, image: Image) -> str:
+def header_text(name: str, title: str, image: Image) -> str:
     """The header of the library whose functions begin with ``tw_NAME_``."""
     values = [
         *(_row("input ", i, v) for i, v in enumerate(image.inputs)),
@@ -46,7 +46,7 @@ def header_text(name: str, title: str, made_by: str, image: Image) -> str:
     words = {
         "TITLE": _comment(f"{title}: a compiled network"),
         "VALUES": "\n".join(values),
-        "MADE_BY": made_by,
+        "MADE_BY": MADE_BY,
         "NAME": name,
         "ABI": str(ABI),
         "SYMBOLIC_ABI": str(SYMBOLIC_ABI),

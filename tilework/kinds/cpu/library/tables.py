@@ -14,6 +14,7 @@ from tilework.kinds.cpu.library.initialisers import text as _text
 from tilework.kinds.cpu.library.weights import Placed
 from tilework.runtime.image import Image, Value
 from tilework.runtime.sites import Sites
+from tilework.version import __version__
 
 ABI = 1
 """Of libraries: what callers of one may rely on. Headers, and loaders that know no header, check
@@ -21,6 +22,7 @@ it; raise it when a structure or a function of `sources/net.h` changes."""
 SYMBOLIC_ABI = 2
 """The same of libraries whose shapes a run brings: they have `sources/symbolic.h` besides, and who
 takes all shapes for numbers must refuse them. It differs from `ABI`."""
+MADE_BY = f"Tilework {__version__}"
 
 _SPACES = {"arena": 0, "constant": 1, "io": 2, "place": 3, "symbol": 4, "behind": 5}
 _CODES = {"bool": 6, "bfloat16": 4}
@@ -75,14 +77,11 @@ def symbol_prefix(number: int) -> str:
     return _PREFIX.format(number)
 
 
-def tables_text(
-    title: str, made_by: str, levels: Sequence[Level], weights: WeightsInside | WeightsFile
-) -> str:
+def tables_text(title: str, levels: Sequence[Level], weights: WeightsInside | WeightsFile) -> str:
     """The whole file.
 
     Args:
         title: name of the network.
-        made_by: name and version of the program.
         levels: best first.
         weights: where they are.
     """
@@ -114,7 +113,7 @@ def tables_text(
         "static const tw_description tw_description_here = {",
         f"  {abi_of(first)}, {len(first.inputs)}, {len(first.outputs)}, {len(levels)}, "
         f"{first.num_threads}, {first.cores},",
-        f"  {_text(title)}, {_text(made_by)}, inputs, outputs, levels,",
+        f"  {_text(title)}, {_text(MADE_BY)}, inputs, outputs, levels,",
         "};",
     ]
     return "\n".join(lines) + "\n"

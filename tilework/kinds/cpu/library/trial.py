@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
 from tilework.index.symbols import typical_points
-from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.bound import bound_inputs, positions, random_inputs
-from tilework.runtime.image import Image, Value
+from tilework.runtime.bound import bound_inputs, positions, random_inputs, zeros
+from tilework.runtime.image import Image
 from tilework.runtime.module import Module
 
 Array = NDArray[Any]
@@ -91,7 +90,7 @@ class _Trial:
         if self._image.symbols:
             values = [at[s.name] for s in self._image.symbols]
             self._call("set_symbols", self._context, (ctypes.c_int64 * len(values))(*values))
-        outputs = [given[v.io] if v.io in ends.continued else _zeros(v) for v in ends.outputs]
+        outputs = [given[v.io] if v.io in ends.continued else zeros(v) for v in ends.outputs]
         self._call("run", self._context, _pointers(given), _pointers(outputs))
         for value, mine, theirs in zip(ends.outputs, wanted, outputs, strict=True):
             written = positions(theirs, ends, value) if value.io in ends.continued else theirs
@@ -105,12 +104,6 @@ class _Trial:
     def end(self) -> None:
         """Give the context back."""
         self._function("destroy")(self._context)
-
-
-def _zeros(value: Value) -> Array:
-    out = aligned_empty(value.dims, value.dtype)
-    out[...] = 0
-    return out
 
 
 def _pointers(arrays: Sequence[Array]) -> Any:

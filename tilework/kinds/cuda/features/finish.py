@@ -58,5 +58,6 @@ def register_extent(nest: BlockNest, axis: Axis) -> Ints:
     """Neighbouring points of an axis that a thread computes."""
     for level, number in nest.block.levels.numbered:
         if level.role is Role.register and level.kind == "S" and number < len(nest.tiles[axis]):
-            return nest.tiles[axis][number]
+            extent: Ints = nest.tiles[axis][number]
+            return extent
     return np.ones(nest.count, np.int64)

@@ -53,7 +53,7 @@ _DIGITS = _digit_table()
 def distinct(values: Lanes) -> Floats:
     """How many different values each row has."""
     ordered = np.sort(values.astype(np.int32), axis=1)
-    return 1.0 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+    return np.asarray(1.0 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1))
 
 
 def sectors(addresses: Lanes, itemsize: int) -> Floats:

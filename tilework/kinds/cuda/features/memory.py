@@ -15,7 +15,7 @@ from tilework.kinds.cuda.features.counts import Counts
 from tilework.kinds.cuda.features.facts import Access
 from tilework.kinds.cuda.features.lanes import SECTOR_BYTES, Floats, Lanes, distinct, sectors
 from tilework.space.nest import Ints
-from tilework.te.expr import Axis, Expr, walk
+from tilework.te.expr import Axis, walk
 
 LINE_BYTES = 128
 Extents = Mapping[Axis, NDArray[Any]]
@@ -39,7 +39,7 @@ def elements(access: Access, extents: Extents, count: int) -> Floats:
                 reach = reach + abs(known(c)) * (extent - 1)
         total = total * np.minimum(np.minimum(points, reach), max(size, 1))
     unknown = {a for i, f in zip(access.indices, access.forms, strict=True) if f is None
-               for a in _axes(i)}  # fmt: skip
+               for a in walk(i) if isinstance(a, Axis)}  # fmt: skip
     for axis in unknown:
         if axis in extents:
             total = total * extents[axis]
@@ -84,7 +84,7 @@ def add_loads(
         constants: of the model.
         rows: where they are made; everywhere by default.
     """
-    touched = np.minimum(sectors(lanes, access.itemsize) * 1.0, 32.0)
+    touched: Floats = np.minimum(sectors(lanes, access.itemsize) * 1.0, 32.0)
     lines = distinct(lanes * access.itemsize // LINE_BYTES)
     requests = loads * counts.warps
     moved = np.maximum(touched * SECTOR_BYTES, 32.0)
@@ -114,7 +114,3 @@ def add_stores(counts: Counts, access: Access, lanes: Lanes, stores: Floats, wid
 def unique_bytes(access: Access, extents: Extents, count: int) -> Floats:
     """Bytes of the different elements of an access over such loops, a sector at least."""
     return np.maximum(elements(access, extents, count) * access.itemsize, SECTOR_BYTES)
-
-
-def _axes(index: Expr) -> set[Axis]:
-    return {n for n in walk(index) if isinstance(n, Axis)}

@@ -13,7 +13,7 @@ from tilework.kinds.cuda.features.lanes import Floats, Lanes
 from tilework.kinds.cuda.features.memory import add_loads, add_stores
 from tilework.kinds.cuda.geometry import geometry
 from tilework.kinds.cuda.mma.instructions import COLUMNS, INSTRUCTIONS, ROWS
-from tilework.kinds.cuda.mma.product import PIECE_BYTES, Factor
+from tilework.kinds.cuda.mma.product import PIECE_BYTES
 from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
@@ -86,16 +86,13 @@ def _fetches(counts: Counts, tiles: Tiles, constants: Constants) -> Floats:
         counts.l2_bytes += moved
         counts.l1_cycles += moved / constants.l1_bytes
         counts.shared_wavefronts += tiles.fetches * nbytes / _WAVEFRONT_BYTES
-        each = constants.fetch_instructions + constants.guard_instructions * _guards(factor)
+        guards = 0 if factor.guard is None else comparisons(factor.guard)
+        each = constants.fetch_instructions + constants.guard_instructions * guards
         counts.instructions += tiles.fetches * pieces * each
         counts.put(f"fetch_rounds_{number}", pieces)
         counts.put(f"fetch_width_{number}", np.full(len(pieces), tiles.product.piece * 1.0))
         counts.put(f"box_{number}", nbytes / factor.itemsize)
     return total
-
-
-def _guards(factor: Factor) -> int:
-    return 0 if factor.guard is None else comparisons(factor.guard)
 
 
 def _finish(counts: Counts, nest: BlockNest, tiles: Tiles, constants: Constants) -> None:

@@ -84,4 +84,4 @@ def _by_waves(nest: BlockNest, access: Access, blocks: Floats) -> Floats:
     for a, n in zip(axes, of_wave, strict=True):
         tile = np.prod(nest.tiles[a][1:], axis=0)
         covered[a] = np.minimum(n * tile, a.typical)
-    return waves * elements(access, covered, nest.count) * access.itemsize
+    return np.asarray(waves * elements(access, covered, nest.count) * access.itemsize)

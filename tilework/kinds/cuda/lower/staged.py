@@ -109,7 +109,7 @@ class Staged:
         def body(turn: Turn) -> Stmt:
             at, value = (ZERO, *turn.local), self._value(turn, first)
             core, good = value, is_aligned(self.buffer, at, turn.lane, {})
-            while isinstance(core, IfThenElse) and _is_zero(core.b):
+            while isinstance(core, IfThenElse) and isinstance(core.b, Const) and core.b.value == 0:
                 good = good and is_uniform(core.cond, turn.lane, {})
                 core = core.a
             if not isinstance(core, Load) or core.buffer.dtype != self.buffer.dtype:
@@ -190,7 +190,3 @@ def _copied(value: Expr) -> tuple[Load, Expr | None]:
         value = value.a
     assert isinstance(value, Load)
     return value, conjunction(conditions)
-
-
-def _is_zero(e: Expr) -> bool:
-    return isinstance(e, Const) and e.value == 0

@@ -167,4 +167,4 @@ def valid(nest: BlockNest, limits: ArchLimits) -> NDArray[np.bool_]:
     fits &= (held <= room) & (held <= limits.registers_per_thread)
     fits &= (t.shared <= limits.shared_per_block) & (t.warps <= MOST_WARPS)
     ahead = t.stages - 1 <= np.maximum(t.fetches, 1)  # more would fetch nothing
-    return positive & whole & fits & ahead & np.full(nest.count, limits.mma)
+    return np.asarray(positive & whole & fits & ahead & np.full(nest.count, limits.mma))
