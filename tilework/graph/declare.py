@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tilework import te
 from tilework.errors import NetworkError
+from tilework.graph.gathers import GATHERS
 from tilework.graph.ir import Node
-from tilework.graph.moves import as_one_stage
+from tilework.graph.moves import as_one_stage, through_indices
 from tilework.graph.operators import COMMUTATIVE, OPERATORS, Pattern
 from tilework.graph.operators.base import ValueType
 from tilework.ops.storage import is_product, stored, tf32_products
@@ -44,6 +45,9 @@ def declare_nodes(
         NetworkError: a node has no computation, or its operator does not take what it is given.
     """
     declared = Declared() if declared is None else declared
+    anchored = any(OPERATORS[n.op].pattern is Pattern.ANCHOR for n in nodes)
+    gathers = [n for n in nodes if n.op in GATHERS] if anchored else []
+    constants = constants.union(n.name for n in gathers if n.inputs[0] in constants)
     placeholders: dict[str, te.Tensor] = {}
     inner: dict[str, te.Tensor] = {}
 
@@ -64,6 +68,8 @@ def declare_nodes(
         result = declared.take(node, tensors) or declare_node(node, tensors, free)
         inner[node.name] = _rounded(result) if node.name in rounded else result
     output = stored(inner[nodes[-1].name], dtype)
+    if gathers:
+        output = through_indices(output, [inner[n.name] for n in gathers])
     patterns = [OPERATORS[n.op].pattern for n in nodes]
     if len(nodes) > 1 and max(patterns) == Pattern.INJECTIVE:
         output = as_one_stage(output)

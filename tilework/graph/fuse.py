@@ -10,8 +10,9 @@ A group is as large as the expression of one element may be. A kernel computes a
 that lies between it and the next arrays written out, and what is read twice is written twice: n
 squares in a row are 2**n products. `MAX_TERMS` bounds that, however long the network's chains are.
 
-One rule is wider here: a depthwise and a pointwise convolution in a row may share a group
-(`tilework.graph.chains`). One is narrower: operators that move data (transpose, concatenation)
+Two rules are wider here: a depthwise and a pointwise convolution in a row may share a group
+(`tilework.graph.chains`), and a product may take the gather of its matrices
+(`tilework.graph.gathers`). One is narrower: operators that move data (transpose, concatenation)
 never join a group that has an anchor, so that layout changes at a network's boundary stay out of
 its heavy kernels.
 """
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 
 from tilework.graph.chains import fuse_chains
 from tilework.graph.declare import Declared
+from tilework.graph.gathers import fuse_gathers
 from tilework.graph.ir import Network, Node
 from tilework.graph.operators import OPERATORS, Pattern
 from tilework.target import ChainLimits
@@ -67,7 +69,10 @@ def execution_order(net: Network) -> list[Node]:
 
 
 def fuse(
-    net: Network, chains: ChainLimits | None = None, declared: Declared | None = None
+    net: Network,
+    chains: ChainLimits | None = None,
+    declared: Declared | None = None,
+    gathers: bool = False,
 ) -> list[tuple[Node, ...]]:
     """Partition the nodes into groups, in execution order.
 
@@ -77,6 +82,7 @@ def fuse(
         net: the network.
         chains: which convolutions in a row share a group; none do by default.
         declared: keeps what is declared on the way, for `tilework.graph.declare.declare_nodes`.
+        gathers: whether products read gathered matrices where they lie.
     """
     items = _items(net, Declared() if declared is None else declared)
     _dominators(items, net)
@@ -87,6 +93,8 @@ def fuse(
     for i in range(len(items)):
         groups.setdefault(_find(items, i), []).append(i)
     fused = [tuple(items[i].node for i in groups[last]) for last in sorted(groups)]
+    if gathers:
+        fused = fuse_gathers(net, fused)
     return fused if chains is None else fuse_chains(net, fused, chains)
 
 

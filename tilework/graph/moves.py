@@ -8,12 +8,13 @@ before:                                          after:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from tilework import te
 from tilework.te.analysis import EXPENSIVE, is_elementwise_read
 from tilework.te.expr import Call, Expr, Read, reads, replace_axes, rewritten, walk
-from tilework.te.tensor import Compute, make_compute
+from tilework.te.tensor import Compute, Operation, make_compute
 
 _MOST_READS = 24  # a stage that would read more than that keeps its producers apart
 
@@ -50,6 +51,37 @@ def as_one_stage(output: te.Tensor) -> te.Tensor:
         return make_compute(op.name, op.axes, body, op.attrs)
 
     return inlined(output)
+
+
+def through_indices(output: te.Tensor, gathers: Collection[te.Tensor]) -> te.Tensor:
+    """``output`` where what reads a gather's result reads its table instead, by the index.
+
+    A table whose gathered rows may lie in any layout may do so itself.
+    """
+    done: dict[Operation, te.Tensor] = {}
+    inlined = {t.op for t in gathers if isinstance(t.op, Compute)}
+    tables = {op.name: reads(op.body)[0].tensor.name for op in inlined}
+
+    def placed(node: Expr, indices: tuple[Expr, ...]) -> Expr | None:
+        if not isinstance(node, Read):
+            return None
+        op = node.tensor.op
+        if isinstance(op, Compute) and op in inlined:
+            body = rewritten(op.body, placed)  # indices may be computed, too
+            return replace_axes(body, dict(zip(op.axes, indices, strict=True)))
+        return moved(node.tensor)[indices]
+
+    def moved(tensor: te.Tensor) -> te.Tensor:
+        op = tensor.op
+        if not isinstance(op, Compute):
+            return tensor
+        if op not in done:
+            free = {tables.get(n, n): None for n in op.attrs.get("layout_free", ())}
+            attrs = {**op.attrs, **({"layout_free": tuple(free)} if free else {})}
+            done[op] = te.Tensor(make_compute(op.name, op.axes, rewritten(op.body, placed), attrs))
+        return done[op]
+
+    return moved(output)
 
 
 def _cheap(producer: Compute, read: Read, reader: Compute) -> bool:

@@ -68,7 +68,7 @@ class Plan:
     names: tuple[str, ...] = ()
 
 
-_Options = tuple[Precision, ChainLimits | None]
+_Options = tuple[Precision, ChainLimits | None, bool]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -81,12 +81,14 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
     Args:
         net: the network.
         precision: of intermediate values and weights; see `tilework.graph.precision`.
-        target: whose kind says which convolutions in a row share a call; this machine by default.
+        target: whose kind says which convolutions in a row share a call, and whether products read
+            gathered matrices where they lie; this machine by default.
 
     Raises:
         NetworkError: the network does not type-check or cannot be lowered.
     """
-    options = precision, (target or Target()).chain_limits()
+    target = target or Target()
+    options = precision, target.chain_limits(), target.reads_through_indices
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
@@ -96,12 +98,12 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
     return planned
 
 
-def _plan(net: Network, precision: Precision, chains: ChainLimits | None) -> Plan:
+def _plan(net: Network, precision: Precision, chains: ChainLimits | None, gathers: bool) -> Plan:
     names_out = _names_out(net)
     net = _outputs_computed(optimize(net))
     require_elements(net)
     declared = Declared()
-    groups = fuse(net, chains, declared)
+    groups = fuse(net, chains, declared, gathers)
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}

@@ -82,6 +82,8 @@ class Block:
         transform: what the block is where it multiplies constant matrices into its data.
         ragged: of a reduction whose number of terms is data; false for any other.
         scatter: what each term means, where terms go where they belong; None elsewhere.
+        chosen: spatial axes that decide which matrix is read, where data choose it; None where
+            they choose none (`tilework.space.chosen`).
         bounds: comparisons that guard loads and that position decides.
     """
 
@@ -100,6 +102,7 @@ class Block:
     transform: Transform | None = None
     ragged: Ragged = NOT_RAGGED
     scatter: Scatter | None = None
+    chosen: frozenset[Axis] | None = None
     bounds: tuple[Bound, ...] = ()
 
     @property
@@ -125,6 +128,11 @@ class Block:
             *(a for a in self.spatial if a not in const),
             *(a for a in self.spatial if a in const),
         )
+
+    @cached_property
+    def single(self) -> frozenset[Axis]:
+        """Spatial axes that register tiles have one point of: those that decide a place."""
+        return (self.chosen or frozenset()) if self.scatter is None else self.scatter.single
 
     @cached_property
     def parallel_axes(self) -> tuple[Axis, ...]:

@@ -134,7 +134,7 @@ def _revisited(nest: BlockNest) -> list[Axis]:
 def _packed(
     blocks: Sequence[Block], nest: BlockNest
 ) -> Iterator[tuple[str, tuple[int, ...], list[str]]]:
-    for op, (packing, loops) in packings(blocks, nest).items():
+    for op, (packing, _, loops) in packings(blocks, nest).items():
         dots = nest.block.dots
         order = []
         for axis, level in loops:

@@ -20,6 +20,7 @@ from tilework.dtypes import is_float
 from tilework.index.extents import Extent
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
+from tilework.space.chosen import weight_axes
 from tilework.space.instructions import Instruction
 from tilework.space.nests import Capability
 from tilework.te import expr as x
@@ -58,7 +59,7 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
         read, stored = _element(data), weight if word is None else word.word
         if read is None or not isinstance(stored, x.Read) or stored.tensor.name not in free:
             continue
-        axes = x.linear_axes(stored) or []
+        axes = weight_axes(block, stored) or []
         if not isinstance(stored.tensor.op, Placeholder):
             continue
         last = block.spatial[-1]

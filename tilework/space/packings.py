@@ -7,16 +7,24 @@ from typing import NamedTuple
 
 from tilework.index.extents import known_shape
 from tilework.space.blocks import Block
+from tilework.space.chosen import weight_axes
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packing
-from tilework.te.expr import Axis, linear_axes, reads
+from tilework.te.expr import Axis, reads
 from tilework.te.tensor import Operation, Placeholder
 
 
 class Packed(NamedTuple):
-    """A weight's packing, and the loops (axis, level) that index the packed array, in order."""
+    """A weight's packing, and what indexes the packed array.
+
+    Attributes:
+        packing: the packing.
+        outer: dimensions of the weight of which a tile reads one point, which come first.
+        loops: behind them, as (axis, level), in order.
+    """
 
     packing: Packing
+    outer: tuple[int, ...]
     loops: tuple[tuple[Axis, int], ...]
 
 
@@ -31,7 +39,7 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
         op = read.tensor.op
         if not isinstance(op, Placeholder) or op.name not in free or _uses(blocks, op) != 1:
             continue
-        axes = linear_axes(read)
+        axes = weight_axes(block, read)
         if axes is None or any(
             isinstance(a, Axis) and a.extent != s for a, s in zip(axes, op.shape, strict=True)
         ):
@@ -55,7 +63,8 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
         order = tuple(slots.index(loop) for loop in loops)
         rest = tuple(i for i in range(len(slots)) if i not in order)
         packing = Packing(known_shape(op.shape), tuple(tiles), (*rest, *order))
-        out[op] = Packed(packing, tuple(loops))
+        outer = tuple(d for d, axis in enumerate(axes) if axis is None)
+        out[op] = Packed(packing, outer, tuple(loops))
     return out
 
 

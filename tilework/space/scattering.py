@@ -50,13 +50,13 @@ def _scatter(body: x.Expr) -> Scatter | None:
     if each is None or body.dtype in (*NARROW_FLOATS, "bool"):
         return None
     nodes = tuple(x.walk(each.place))
-    if not all(_computed_alone(n) for n in nodes):
+    if not all(computed_alone(n) for n in nodes):
         return None
     decide = frozenset(n for n in nodes if isinstance(n, x.Axis) and n.kind == "spatial")
     return Scatter(*each, decide | {each.axis})
 
 
-def _computed_alone(node: x.Expr) -> bool:
+def computed_alone(node: x.Expr) -> bool:
     """Whether a node of a position is an integer that one core computes outside of vectors."""
     if isinstance(node, x.Compare | x.Cast):
         return node.a.dtype in (*_PLACES, "bool") and node.dtype in (*_PLACES, "bool")

@@ -125,6 +125,14 @@ class Target:
         """Which convolutions in a row share a group; by default none do."""
         return None
 
+    @property
+    def reads_through_indices(self) -> bool:
+        """Whether products read matrices that indices choose where they lie; see `graph.gathers`.
+
+        By default they are copied first.
+        """
+        return False
+
 
 def parse_options(words: Iterable[str], text: str, known: Collection[str]) -> dict[str, str]:
     """Options of a target's text, ``-name=value`` each.

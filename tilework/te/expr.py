@@ -37,7 +37,6 @@ from tilework.te.nodes import (
 )
 from tilework.te.trees import (
     children,
-    linear_axes,
     reads,
     rebuild,
     replace_axes,
@@ -50,7 +49,6 @@ __all__ = [
     "BINARY", "INTEGER_OPS", "REDUCTIONS", "Axis", "Binary",
     "Call", "Cast", "Compare", "Const", "Expr", "ExprLike", "IfThenElse", "Logic", "Lookup",
     "Not", "Read", "Reduce", "Select", "binary", "children", "compare",
-    "linear_axes",
     "reads", "rebuild", "reduce_identity", "replace_axes", "rewritten", "substitute", "walk",
     "wrap",
 ]  # fmt: skip

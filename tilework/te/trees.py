@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tilework.te.arithmetic import Binary, Const, Expr, binary
+from tilework.te.arithmetic import Binary, Expr, binary
 from tilework.te.nodes import Axis, Read
 from tilework.te.parts import Parts, preorder
 
@@ -67,19 +67,3 @@ def factors(e: Expr) -> Iterator[Expr]:
 def reads(e: Expr) -> list[Read]:
     """All tensor reads in ``e``, in order of appearance."""
     return [n for n in walk(e) if isinstance(n, Read)]
-
-
-def linear_axes(read: Read) -> list[Axis | None] | None:
-    """The axis that indexes each dimension (None for a literal 0), if all are that simple.
-
-    Returns None when an index is anything else, or an axis indexes two dimensions.
-    """
-    out: list[Axis | None] = []
-    for index in read.indices:
-        if isinstance(index, Axis) and index not in out:
-            out.append(index)
-        elif isinstance(index, Const) and index.value == 0:
-            out.append(None)
-        else:
-            return None
-    return out

@@ -19,6 +19,7 @@
     fold_transposes     transposes around products -> products that read and write in that order
     pull_factors        products of scaled operands -> scaled products
     fold_repeats        products of what is repeated for several heads -> products of it by groups
+    find_gathered       products with gathered matrices -> ones that may read them in place
     sink_reshapes       reshapes move behind elementwise operators
     delay_transposes    transposes do, too, once reshapes have
     fold_scale_back     convolution * s -> convolution with scaled output channels
@@ -42,6 +43,7 @@ from tilework.graph.failures import left_alone
 from tilework.graph.ir import Network, Node
 from tilework.graph.operators import OPERATORS
 from tilework.graph.passes.convert_layout import convert_layout
+from tilework.graph.passes.find_gathered import find_gathered
 from tilework.graph.passes.find_shuffles import find_shuffles
 from tilework.graph.passes.fold_constants import fold_constants
 from tilework.graph.passes.fold_pads import fold_pads
@@ -94,6 +96,7 @@ PASSES: tuple[Pass, ...] = (
     fold_transposes,
     pull_factors,
     fold_repeats,
+    find_gathered,
     sink_reshapes,
     delay_transposes,
     merge_views,
@@ -167,10 +170,10 @@ def _check(old: Network, new: Network) -> None:
 
 
 __all__ = [
-    "PASSES", "Pass", "convert_layout", "delay_transposes", "find_shuffles", "fold_constants",
-    "fold_pads", "fold_repeats", "fold_scale_back", "fold_scale_forward", "fold_transposes",
-    "integer_products", "merge_constants", "merge_equal", "merge_parallel", "merge_views",
-    "move_quantised", "multiply_packed", "optimize", "pull_factors", "recognize",
+    "PASSES", "Pass", "convert_layout", "delay_transposes", "find_gathered", "find_shuffles",
+    "fold_constants", "fold_pads", "fold_repeats", "fold_scale_back", "fold_scale_forward",
+    "fold_transposes", "integer_products", "merge_constants", "merge_equal", "merge_parallel",
+    "merge_views", "move_quantised", "multiply_packed", "optimize", "pull_factors", "recognize",
     "simplify_algebra", "simplify_inference", "simplify_positions", "sink_reshapes",
     "sink_transposes", "slice_weights", "split_blocks", "split_groups", "split_joins",
     "split_phases",

@@ -37,7 +37,9 @@ def _vector_limit(block: Block) -> int:
         return 8
     if block.const_axes:
         return 1  # the expanded body is long enough
-    return 8 if math.prod(a.typical for a in block.spatial[:-1]) == 1 else 4
+    chosen = block.chosen or ()
+    rows = (a.typical for a in block.spatial[:-1] if a not in chosen)
+    return 8 if math.prod(rows) == 1 else 4
 
 
 def _inner_tiles(block: Block, axis: Axis) -> tuple[int, ...]:
@@ -82,9 +84,8 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
     out: list[Open] = []
     levels = block.spatial_levels - 1
     tiled = bool(block.reduce)
-    single = block.scatter.single if block.scatter is not None else ()
     for i, axis in enumerate(block.spatial):
-        if axis in single:
+        if axis in block.single:
             inner: tuple[int, ...] = (1,)
         elif axis in block.ragged.steps:
             inner = _ragged_tiles(block, axis)

@@ -50,7 +50,7 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     for axis, step in block.ragged.steps.items():
         tile = nest.tiles[axis][-1]
         ok &= (step % np.maximum(tile, 1) == 0) if axis is not block.spatial[-1] else tile == step
-    for axis in block.scatter.single if block.scatter is not None else ():
+    for axis in block.single:
         ok &= nest.tiles[axis][-1] == 1
     ok &= scratch_bytes(nest) <= _MAX_TILE_BYTES
     if block.transform is not None:

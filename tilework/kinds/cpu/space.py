@@ -13,6 +13,7 @@ from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.tiling import TILING
 from tilework.overriding import override
 from tilework.space.bounds import borders
+from tilework.space.chosen import choosing_block
 from tilework.space.dots import dot_products
 from tilework.space.instructions import Instruction
 from tilework.space.levels import Tiling
@@ -60,7 +61,8 @@ def _capabilities(instructions: tuple[Instruction, ...], registers: int) -> tupl
     dots = dot_products(i for i in instructions if i.rows == 1)
     units = (i for i in instructions if i.rows > 1)
     unit = matrix_unit(units, _OF_VECTORS * registers // 4)
-    return (ragged_block, scattering_block, constant_transform, scaled_sums, dots, borders, unit)
+    tiles = ragged_block, scattering_block, choosing_block
+    return (*tiles, constant_transform, scaled_sums, dots, borders, unit)
 
 
 SPACE = CpuSpace()

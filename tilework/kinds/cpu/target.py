@@ -143,6 +143,11 @@ class CpuTarget(Target):
         """Tiles that stay in a core's own cache, and values that would not."""
         return ChainLimits(max_channels=1024, max_taps=25, min_bytes=1 << 20)
 
+    @property
+    def reads_through_indices(self) -> bool:
+        """A register tile has one matrix, whose place is found once."""
+        return True
+
     def relatives(self) -> list[Target]:
         """The same CPU with other numbers of threads: registers and near caches are the same."""
         counts = [n for n in _CORE_COUNTS if n != self.num_cores]

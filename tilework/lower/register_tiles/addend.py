@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilework.lower.common import COMBINE, ZERO, Index, bind, const, load, weighted_sum
+from tilework.lower.common import COMBINE, Index, bind, const, load, weighted_sum
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Dot
 from tilework.lower.register_tiles.attached import AttachedBuffer
@@ -84,14 +84,16 @@ class Addend:
             if op in self.regions:
                 return self.regions[op].read(read, inner, step)
             if op in self.ctx.packed:
-                where = self._packed_at(self.ctx.packed[op], inner, index, number)
+                packed = self.ctx.packed[op]
+                where = [indices[d] for d in packed.outer]
+                where += self._packed_at(packed, inner, index, number)
                 return load(self.ctx.buffers[op], where)
             return load(self.ctx.buffers[op], indices)
 
         return bind(self.source, at, resolve)
 
     def _packed_at(self, packed: Packed, inner: Index, index: Index, number: int) -> list[Expr]:
-        """The position in a packed weight: the loops that read it, in order."""
+        """The position in a packed weight, by the loops that read it, in order."""
         loops = self.version.loops
         last = {"spatial": loops.block.spatial_levels - 1, "reduce": loops.block.reduce_levels - 1}
 
@@ -102,5 +104,4 @@ class Addend:
                 return const(number)
             return index[axis] if axis.kind == "reduce" else inner[axis]
 
-        where = [position(axis, level) for axis, level in packed.loops]
-        return [ZERO] * (len(packed.packing.packed_shape) - len(where)) + where
+        return [position(axis, level) for axis, level in packed.loops]

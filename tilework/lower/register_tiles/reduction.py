@@ -28,6 +28,7 @@ from tilework.lower.ragged import Names
 from tilework.lower.register_tiles.addend import Addend
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.borders import Span
+from tilework.lower.register_tiles.chosen import at_places, named_places
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.matrix_tile import matrix_tile, unit_sums
 from tilework.lower.register_tiles.partial import PartialSums, write_late
@@ -96,19 +97,26 @@ def _one_tile(
     source = without(reduction.source, version.known())
     by_op: dict[Operation, AttachedBuffer] = {a.op: region for a, region in regions.items()}
     if not block.ragged:
+        source, chosen = named_places(source) if block.chosen is not None else (source, [])
         addend = Addend(ctx, version, by_op, reduction, source)
         tile = RegisterTile.of(ctx, version, addend, partial)
-        rows = math.prod(version.size(a) for a in block.spatial[:-1])
-        if block.scaled is not None and sums is not None and rows > _FEW_ROWS:
-            return scaled_matrix_tile(tile, block.scaled, sums)
-        if block.scaled is not None:
-            return scaled_tile(tile, block.scaled)
-        return tile.code() if sums is None else matrix_tile(tile, sums)
+        return at_places(ctx, version, chosen, _tile_code(tile, sums))
     names = Names.of(source, block.ragged.ends)
     accumulators = int(copies(version.loops.nest.unroll)[0])
     addend = Addend(ctx, version, by_op, reduction, names.source)
     tile = RegisterTile.of(ctx, version, addend, partial, accumulators)
     return ragged_tile(tile, names, accumulators)
+
+
+def _tile_code(tile: RegisterTile, sums: Buffer | None) -> Stmt:
+    """A tile by what computes it: vector registers, or a matrix unit with ``sums``."""
+    block = tile.version.loops.block
+    rows = math.prod(tile.version.size(a) for a in block.spatial[:-1])
+    if block.scaled is not None and sums is not None and rows > _FEW_ROWS:
+        return scaled_matrix_tile(tile, block.scaled, sums)
+    if block.scaled is not None:
+        return scaled_tile(tile, block.scaled)
+    return tile.code() if sums is None else matrix_tile(tile, sums)
 
 
 def _loops_around(

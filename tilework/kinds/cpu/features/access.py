@@ -12,6 +12,7 @@ from tilework.index.form import Form
 from tilework.index.strides import row_major
 from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.caches import LINE_BYTES, PAGE_BYTES
+from tilework.kinds.cpu.features.found import found_dims, moved_by_data
 from tilework.space.blocks import Block
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -34,6 +35,7 @@ class Access:
         once: whether it is touched only when a register tile is finished.
         share: of the steps that read it. Of the terms behind the whole groups of a sum that a run
             decides there are half as many as a group has, in the mean of its lengths.
+        by_data: dimensions in which data decide the place, and ``shape`` is what there is to find.
     """
 
     dims: tuple[dict[x.Axis, float] | None, ...]
@@ -45,6 +47,7 @@ class Access:
     guarded: bool
     once: bool
     share: float = 1.0
+    by_data: tuple[int, ...] = ()
 
     def stride_lines(self, axis: x.Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
@@ -83,8 +86,9 @@ class Access:
     @cached_property
     def slides(self) -> bool:
         """Whether a dimension is read at spatial position plus tap: windows overlap."""
+        linear_dims = (d for i, d in enumerate(self.dims) if i not in self.by_data)
         return any(
-            d is not None and {a.kind for a in d} == {"spatial", "reduce"} for d in self.dims
+            d is not None and {a.kind for a in d} == {"spatial", "reduce"} for d in linear_dims
         )
 
     @cached_property
@@ -114,10 +118,11 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
         for read, guarded in guarded_reads(block.epilogue_body):
             if read.tensor.op is block.op:
                 continue
-            dims = _dims(read, rename)
-            shape = typicals(read.tensor.shape)
+            whole = typicals(read.tensor.shape)
+            dims, shape = found_dims(read, _dims(read, rename), whole, rename)
             lane = _lane(dims, shape, last)
-            accesses.append(_make(read, dims, shape, lane, guarded=guarded, once=True))
+            once = _make(read, dims, shape, lane, guarded=guarded, once=True)
+            accesses.append(replace(once, by_data=moved_by_data(read)))
     out = block.result
     dims = tuple({a: 1} for a in block.spatial)
     accesses.append(
@@ -260,17 +265,24 @@ def _access(
 
     With limits, a register tile's points share what is found in data (`space.ragged`).
     """
-    plain = typicals(read.tensor.shape)
-    dims, shape = _dims(read, {}), plain
-    fixed = dims
+    plain, data = typicals(read.tensor.shape), moved_by_data(read)
     if ragged:
         dims, shape = _stored_rows(read)
-        data = [any(isinstance(n, x.Read) for n in x.walk(i)) for i in read.indices]
-        fixed = tuple({} if d else dim for d, dim in zip(data, dims, strict=True))
+        fixed: _Dims = tuple({} if d in data else dim for d, dim in enumerate(dims))
+    else:
+        dims, shape = found_dims(read, _dims(read, {}), plain)
+        fixed = dims
     stride = _lane(fixed, plain, last)
+    if not ragged and last is not None and _in_places(last, read, data):
+        stride = max(stride, LINE_BYTES)  # each lane has a place of its own
     if packed and stride:
         stride = 1
-    return _make(read, dims, shape, stride, packed=packed, guarded=guarded)
+    access = _make(read, dims, shape, stride, packed=packed, guarded=guarded)
+    return access if ragged else replace(access, by_data=data)
+
+
+def _in_places(axis: x.Axis, read: x.Read, data: tuple[int, ...]) -> bool:
+    return any(axis in x.walk(read.indices[d]) for d in data)
 
 
 def _make(

@@ -19,6 +19,7 @@ from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjuncts, serial_taps, without
 from tilework.space.capabilities import Scaled
+from tilework.space.chosen import without_places
 from tilework.space.dots import BYTE
 from tilework.te import expr as x
 from tilework.te.expr import walk as nodes_of
@@ -127,6 +128,8 @@ def block_facts(block: Block) -> BlockFacts:
         finish += _ops(block.epilogue_body)
         math_ops += _math(block.epilogue_body)
     source = block.source if block.scatter is None else block.scatter.value
+    if block.chosen is not None:  # where its matrix lies is found once for a register tile
+        source = without_places(source)
     update = (
         max(_ops(without(source, {b.node for b in block.bounds})), 1.0)
         if not block.const_axes

@@ -44,7 +44,7 @@ def mma_packings(block: Block) -> dict[Operation, Packed]:
         return {}
     shape = known_shape(factor.read.tensor.shape)
     packing = Packing(shape, tuple((s,) for s in shape), factor.order, tf32=rounded)
-    return {factor.read.tensor.op: Packed(packing, ())}
+    return {factor.read.tensor.op: Packed(packing, (), ())}
 
 
 def lower_mma(ctx: LoweringContext, block_nest: BlockNest) -> ir.Region:
