@@ -39,6 +39,12 @@ def check_exported(net, folder, target):
     return check(net, path, target)
 
 
+def test_small_resnet_18(tmp_path, target):
+    """Channels last; channels first are in `test_zoo` and among the standard ONNX tests."""
+    net = zoo.get("resnet-18", batch=2, layout="NHWC", image_shape=(45, 37, 3))
+    check_exported(net, tmp_path, target)
+
+
 def test_mlp(mlp, tmp_path, target):
     check_exported(mlp, tmp_path, target)
 

@@ -76,7 +76,7 @@ def test_a_kernel_is_right_at_every_point(make, cpu):
     dag = make()
     rng = generator(make.__name__, cpu)
     points = points_of(dag, rng)
-    for cores in (1, 2) if cpu == "znver4" else (2,):  # how threads share is no matter of vectors
+    for cores in (1, 2):
         task = SearchTask(dag, Target(x86(cpu, cores)))
         choice = draft_schedule(task)
         check(task, choice.sketch_id, choice.row, points)
