@@ -127,6 +127,23 @@ def test_the_pool_judges_each_shape(monkeypatch):
     assert loaded.judged(near) is seen[1]
 
 
+def test_what_is_known_goes_with_a_past_that_grows():
+    """A choice that is made is there for the next shape; one that is being tried is not."""
+    module = symbolic.module(cores=2)
+    loaded = module._contexts.loaded()
+
+    def record(past, seq):
+        return loaded.judged(module._contexts.sites.named({"past": past, "seq": seq}))
+
+    steps = [record(past, 1) for past in (16, 20, 24, 28, 32, 64)]
+    steps[3][:] = made = [90, 100, 7, 2, 90, 500, 3, 600]  # the team was chosen
+    assert not any(step.any() for step in (*steps[:3], *steps[4:]))
+    for past in (24, 16, 32, 40):
+        assert (record(past, 1) == made).all()
+    steps[1][3] = 1  # being tried: that goes on
+    assert record(20, 1)[0] == 0 and record(64, 1)[3] == 0 and record(28, 8)[3] == 0
+
+
 @pytest.mark.parametrize(
     "shapes, told",
     [

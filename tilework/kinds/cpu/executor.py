@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_int32, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
@@ -95,21 +95,55 @@ class LoadedNetwork(HostLoaded, Loaded):
         """What is known of runs at a site, by which the pool chooses their threads.
 
         Sites share it whose symbols differ by less than a quarter: next to a past that grows, no
-        run has the shape of one before.
+        run has the shape of one before. Where nothing was tried yet, a choice that was made for
+        not much more or less of one symbol holds; else each step of that past would try anew.
         """
+        about = tuple(map(_about, site.values))
 
         def make() -> Array:
             record = aligned_empty((SITE_WORDS,), "int64")
             record[...] = 0
             return record
 
-        return self._judged.get_or_make(tuple(map(_about, site.values)), make)
+        record = self._judged.get_or_make(about, make)
+        if record[_STATE] == _UNTRIED:
+            for near in _near(about, self._judged.get):
+                known = near.copy()  # runs write to it meanwhile
+                if known[_STATE] in _SETTLED:
+                    record[...] = known
+                    break
+        return record
+
+
+_STATE, _UNTRIED, _SETTLED = 3, 0, (2, 3)
+"""Where a record has its state, that in which only the team was seen yet, and those in which a
+choice is made: `llvm/judge.ll`."""
+_STEPS = 8
+"""How far what was chosen holds: two octaves of a symbol."""
 
 
 def _about(number: int) -> int:
     """A number by its first three binary digits."""
     rest = max(0, number.bit_length() - 3)
     return number >> rest << rest
+
+
+def _near(
+    about: tuple[int, ...], record: Callable[[tuple[int, ...]], Array | None]
+) -> Iterator[Array]:
+    """Records of less and of more of one symbol, the nearest first, as far as there are any."""
+    for i, here in enumerate(about):
+        for upwards in (False, True):
+            number = here
+            for _ in range(_STEPS):
+                if upwards:
+                    number += 1 << max(0, number.bit_length() - 3)
+                elif number:
+                    number = _about(number - 1)
+                found = record((*about[:i], number, *about[i + 1 :]))
+                if number == here or found is None:
+                    break
+                yield found
 
 
 class _Table(NamedTuple):
