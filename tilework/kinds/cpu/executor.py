@@ -140,10 +140,10 @@ def _near(
                     number += 1 << max(0, number.bit_length() - 3)
                 elif number:
                     number = _about(number - 1)
-                found = record((*about[:i], number, *about[i + 1 :]))
-                if number == here or found is None:
+                known = record((*about[:i], number, *about[i + 1 :]))
+                if number == here or known is None:
                     break
-                yield found
+                yield known
 
 
 class _Table(NamedTuple):
