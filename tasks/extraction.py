@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
-from tasks.network import NetworkSpec, Precision, fingerprint, is_onnx, left_of, load_network
+from tasks.network import (
+    FEW_BITS,
+    NetworkSpec,
+    Precision,
+    fingerprint,
+    is_onnx,
+    left_of,
+    load_network,
+)
 from tasks.quantise import quantise
 from tasks.quantiser import QuantiseRequest
 from tasks.report import CheckResult, Loss
@@ -24,8 +32,8 @@ if TYPE_CHECKING:
     from tilework.target import Target
     from tilework.task import SearchTask
 
-FEW_BITS = {"int8": None, "int4": WeightsOnly(4)}
-"""What ONNX Runtime's quantiser makes, and how it packs weights where they alone are narrow."""
+_PACKED = {"int4": WeightsOnly(4)}
+"""How weights are packed where they alone are of few bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +124,7 @@ def load(spec: NetworkSpec, folder: str) -> Loaded:
     quantised = quantise(
         QuantiseRequest(
             spec.network, place, spec.calibrate, batch=spec.batch, layout=spec.layout,
-            shapes=spec.shapes, weights=FEW_BITS[spec.precision],
+            shapes=spec.shapes, weights=_PACKED.get(spec.precision),
         )
     )  # fmt: skip
     net = load_network(place, shapes=spec.shapes, strict=spec.strict)

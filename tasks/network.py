@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Precision = Literal[dtypes.Precision, "int8", "int4"]
 """Of a network. The engine's own say how values are stored; few bits are in the network itself."""
+FEW_BITS = ("int8", "int4")
+"""Those that ONNX Runtime's quantiser makes."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class NetworkSpec:
     @property
     def source(self) -> str:
         """The ONNX file that has this network as it is; empty if there is none."""
-        as_it_is = self.sparse is None and self.precision not in ("int8", "int4")
+        as_it_is = self.sparse is None and self.precision not in FEW_BITS
         return self.network if is_onnx(self.network) and as_it_is else ""
 
 

@@ -120,7 +120,7 @@ def _symbols(path: str, shapes: Shapes) -> dict[str, int]:
         dim.dim_param: extent
         for x in inputs
         if x.name in shapes
-        for dim, extent in zip(x.type.tensor_type.shape.dim, shapes[x.name], strict=True)
+        for dim, extent in zip(x.type.tensor_type.shape.dim, shapes[x.name], strict=False)
         if dim.dim_param
     }
 

@@ -104,6 +104,9 @@ def test_a_file_is_checked_and_compared_as_it_is(module, tmp_path):
     assert not extract(spec, TARGET).check(module).passed
     net = tw.from_onnx(path, {"batch": (2,)})
     assert check.check_output(tw.compile(net, TARGET), net, source=path).passed
+    refused = str(tmp_path / "mlp.onnx")  # of other inputs: what is written of the network decides
+    tw.zoo.get("mlp", batch=3).to_onnx(refused)
+    assert check.check_output(module, tw.zoo.get("mlp", batch=2), source=refused).passed
     found = compare_engines(net, TARGET, None, ["onnxruntime"], seconds=0.02, source=path)
     assert found.rows[1].max_rel_error < 1e-3
     (tmp_path / "none.onnx").write_bytes(b"none")

@@ -18,6 +18,12 @@ class Built:
         producer = self._nodes.get(value)
         return producer if producer is not None and producer.op in ops else None
 
+    def unviewed(self, b: Builder, value: str) -> str:
+        """What ``value`` is of, seen in other shapes."""
+        while (view := self.node(b, value, "reshape")) is not None:
+            value = view.inputs[0]
+        return value
+
 
 def alone(net: Network, value: str) -> bool:
     """Whether one node reads ``value``, once, and nobody else does."""

@@ -71,10 +71,7 @@ class _Gathered(NamedTuple):
 
 
 def _gathered(b: Builder, built: Built, value: str) -> _Gathered | None:
-    whole = value
-    while (view := built.node(b, whole, "reshape")) is not None:
-        whole = view.inputs[0]
-    node = built.node(b, whole, "take", "gather_nd")
+    node = built.node(b, built.unviewed(b, value), "take", "gather_nd")
     depth = chosen_dims(node, b.types) if node is not None else None
     if node is None or depth is None:
         return None

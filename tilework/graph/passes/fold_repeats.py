@@ -65,9 +65,7 @@ class _Repeated(NamedTuple):
 
 def _repeated(b: Builder, built: Built, value: str) -> _Repeated | None:
     """What a value repeats along one dimension, neighbours alike; None if it does not."""
-    whole = value
-    while (merged := built.node(b, whole, "reshape")) is not None:
-        whole = merged.inputs[0]
+    whole = built.unviewed(b, value)
     wide = built.node(b, whole, "expand")
     if wide is None:
         return None
