@@ -124,6 +124,8 @@ CASES = {
     "conv nchw 12x12x3->16 k7 s2": lambda: conv(12, 12, 3, 16, 7, 2, 3, "NCHW"),
     "mm 50x36x40": lambda: matmul(50, 36, 40),
     "mm 64 residual": lambda: matmul(64, 64, 64, epilogue="residual"),
+    "mm 20x24x67, of a prime number of terms": lambda: matmul(20, 24, 67, batch=2),
+    "conv 1x1 5x5x71->24": lambda: conv(5, 5, 71, 24, 1),
     "mm nt 7x50x48": lambda: matmul(7, 50, 48, transposed=True),
     "largest difference": lambda: typed(24, 20, 16),
     "bytes": lambda: typed(24, 20, 16, "sum", "int8", "int32"),

@@ -9,7 +9,14 @@ from typing import Any, assert_never
 import numpy as np
 
 from tilework.kinds.cuda.mma import tile as mma
-from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, ROW_ORDER, Operand, operands
+from tilework.kinds.cuda.staging import (
+    DIRECT,
+    REDUCE_FIRST,
+    ROW_ORDER,
+    Operand,
+    operands,
+    zero_behind,
+)
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Open, Rows
@@ -27,6 +34,10 @@ _LAST_REGISTER = (1, 2, 4, 8)
 _MOST_HELD = 16
 """Points of one axis that a thread computes at a time."""
 _LARGEST_INNER = 64
+_LEAST_INNER = 8
+"""Terms that a fetch should have at least."""
+_WITH_REST = (8, 16, 32)
+"""Terms of fetches of which the last one reaches over the end."""
 _OVERHANG = 1.34
 BLOCK_SIZES = (32, 64, 128, 256, 512)
 UNROLL = (1, 4, 16, 64)
@@ -75,8 +86,7 @@ def _tiled(block: Block) -> list[Open]:
         table = _spatial(axis, axis is block.spatial[-1]) if reused else _batch(axis)
         out.append(Open(axis.name, table, "tile", axis))
     for axis in block.reduce:
-        inner = [d for d in divisors(axis.typical) if d <= _LARGEST_INNER]
-        out.append(Open(axis.name, column(inner), "tile", axis))
+        out.append(Open(axis.name, column(_terms(axis, axis in zero_behind(block))), "tile", axis))
     for i, operand in enumerate(read):
         name = operand.read.tensor.name
         out += [
@@ -93,6 +103,14 @@ def _modes(operand: Operand) -> tuple[int, ...]:
     turned = operand.order(REDUCE_FIRST) != operand.order(ROW_ORDER)
     staged = (ROW_ORDER, REDUCE_FIRST) if turned else (ROW_ORDER,)
     return staged if operand.attached is not None else (DIRECT, *staged)
+
+
+def _terms(axis: Axis, zero_behind: bool) -> list[int]:
+    """Terms of one fetch: divisors; powers of two where none is of use and it may overhang."""
+    terms = [d for d in divisors(axis.typical) if d <= _LARGEST_INNER]
+    if zero_behind and axis.typical > _LARGEST_INNER and terms[-1] < _LEAST_INNER:
+        terms += _WITH_REST
+    return terms
 
 
 def _spatial(axis: Axis, last: bool) -> Rows:

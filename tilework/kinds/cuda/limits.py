@@ -19,7 +19,7 @@ from tilework.kinds.cuda.geometry import (
 from tilework.kinds.cuda.mma import tile as mma
 from tilework.kinds.cuda.row_chain import MOST_HELD, chain_of, held_registers
 from tilework.kinds.cuda.row_chain import OTHER_REGISTERS as ROW_REGISTERS
-from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, fetched, operands
+from tilework.kinds.cuda.staging import DIRECT, REDUCE_FIRST, fetched, operands, zero_behind
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import form_of
 from tilework.space.blocks import Block
@@ -52,11 +52,13 @@ def valid(nest: BlockNest, target: CudaTarget) -> NDArray[np.bool_]:
     for kind in ("threads", "lanes", "groups", "serial"):
         if kind in nest.values:
             ok &= nest.values[kind] >= 1
+    rest = zero_behind(block) if form_of(block) == "tiled" else ()
     for axis in block.reduce:
         covered = np.ones(nest.count, np.int64)
         for extent in nest.tiles[axis][1:]:
             covered = covered * extent
-        ok &= axis.points % np.maximum(covered, 1) == 0
+        divides = axis.points % np.maximum(covered, 1) == 0
+        ok &= divides | (overhang_of(nest, axis) <= MOST_OVERHANG if axis in rest else False)
     for axis in block.spatial:
         fixed = block.op.attrs.get("tile", {}).get(axis.name)
         if fixed is not None:

@@ -15,12 +15,25 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import known_shape, round_up
-from tilework.index.form import Form
+from tilework.index.form import Form, variable
 from tilework.index.strides import in_order, reach
 from tilework.space.blocks import Attached, Block
 from tilework.space.nest import BlockNest, Ints
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Const, IfThenElse, Read, reads, walk
+from tilework.te.expr import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    IfThenElse,
+    Read,
+    Reduce,
+    children,
+    reads,
+    walk,
+)
 
 DIRECT, ROW_ORDER, REDUCE_FIRST = 0, 1, 2
 """How an operand reaches the compute loops: straight from memory; staged as it lies in memory; or
@@ -93,6 +106,37 @@ def operands(block: Block) -> tuple[Operand, ...]:
         attached = by_op.get(read.tensor.op)  # type: ignore[arg-type]
         out.append(Operand(read, known, attached))
     return tuple(out)
+
+
+@lru_cache(maxsize=512)
+def zero_behind(block: Block) -> frozenset[Axis]:
+    """Reduce axes behind whose last term all operands are 0: fetches may reach over their end.
+
+    So it is in a sum of products each of whose factors has a dimension of just this axis, and what
+    is fetched from outside of a tensor is 0.
+    """
+    if not isinstance(block.body, Reduce) or block.body.kind != "sum" or block.body.limits:
+        return frozenset()
+    if not _of_factors(block.source):
+        return frozenset()
+    return frozenset(a for a in block.reduce if all(_along(o, a) for o in operands(block)))
+
+
+def _of_factors(e: Expr) -> bool:
+    """Whether an expression multiplies what it reads, and does no more than keep a 0."""
+    if isinstance(e, Read):
+        return True
+    keeps = isinstance(e, Cast) or (isinstance(e, Call) and e.name == "round_tf32")
+    product = isinstance(e, Binary) and e.op == "*"
+    return (keeps or product) and all(_of_factors(c) for c in children(e))
+
+
+def _along(operand: Operand, axis: Axis) -> bool:
+    """Whether one dimension of the operand is the axis."""
+    return operand.forms is not None and any(
+        form == variable(axis) and size == axis.points
+        for form, size in zip(operand.forms, operand.shape, strict=True)
+    )
 
 
 @dataclass(frozen=True, eq=False)

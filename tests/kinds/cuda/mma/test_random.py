@@ -32,11 +32,13 @@ def drawn(rng):
         case 2:
             turned = str(rng.choice(["NN", "NT", "TN", "TT"]))
             m, n, k = piece * some(1, 4, 9), piece * some(1, 3, 8), piece * some(2, 5, 11)
+            k += some(0, 0, 1, piece - 1)  # rows that are no whole pieces
             m = m if turned[0] == "T" else m + some(0, 1)
             n = n if turned[1] == "N" else n + some(0, 3)
             return matmul(kind, m, n, k, *turned, residual=bool(rng.integers(2)), out="float32")
         case _:
             heads, s, t, d = some(1, 3), some(9, 16), piece * some(2, 3), piece * some(2, 4)
+            t += some(0, 1, 3)
             if rng.integers(2):
                 return einsum(kind, "bshd,bthd->bhst", (2, s, heads, d), (2, t, heads, d))
             return einsum(kind, "bhst,bthd->bshd", (2, heads, s, t), (2, t, heads, d))

@@ -13,7 +13,6 @@ from tilework.kinds.cuda.features.lanes import Floats, Lanes
 from tilework.kinds.cuda.features.memory import add_loads, add_stores
 from tilework.kinds.cuda.geometry import geometry
 from tilework.kinds.cuda.mma.instructions import COLUMNS, INSTRUCTIONS, ROWS
-from tilework.kinds.cuda.mma.product import PIECE_BYTES
 from tilework.kinds.cuda.mma.tile import Tiles
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
@@ -79,7 +78,10 @@ def _fetches(counts: Counts, tiles: Tiles, constants: Constants) -> Floats:
     )
     for number, (factor, size, inside) in enumerate(sides):
         nbytes = size * tiles.block_k * factor.itemsize * 1.0
-        pieces = np.ceil(nbytes / PIECE_BYTES / tiles.threads)
+        pieces = tiles.pieces(factor) * 1.0
+        if not factor.whole:  # elements, through registers
+            pieces = pieces * tiles.product.piece
+            counts.sts += tiles.fetches * pieces
         total = total + pieces
         moved = tiles.fetches * nbytes * inside
         counts.ldg += tiles.fetches * pieces
@@ -90,7 +92,8 @@ def _fetches(counts: Counts, tiles: Tiles, constants: Constants) -> Floats:
         each = constants.fetch_instructions + constants.guard_instructions * guards
         counts.instructions += tiles.fetches * pieces * each
         counts.put(f"fetch_rounds_{number}", pieces)
-        counts.put(f"fetch_width_{number}", np.full(len(pieces), tiles.product.piece * 1.0))
+        width = tiles.product.piece if factor.whole else 1.0
+        counts.put(f"fetch_width_{number}", np.full(len(pieces), width))
         counts.put(f"box_{number}", nbytes / factor.itemsize)
     return total
 
@@ -135,6 +138,8 @@ def _chain(nest: BlockNest, tiles: Tiles, steps: Floats, constants: Constants) -
     inner = constants.barrier + steps * (constants.shared_latency + sums)
     busy = tiles.multiplied * 8.0 + inner
     exposed = np.maximum(constants.memory_latency / (tiles.stages - 1) - busy, 0.0)
+    if not (tiles.product.a.whole and tiles.product.b.whole):  # threads wait for what they store
+        exposed = np.full_like(exposed, constants.memory_latency)
     finish = constants.memory_latency if block_facts(nest.block).finish_reads else 0.0
     first = constants.memory_latency + constants.start
     return np.asarray(first + tiles.fetches * (inner + exposed) + finish)

@@ -141,11 +141,15 @@ class Fetch:
         if factor.guard is not None:
             conditions.append(index(factor.guard))
         when = conjunction(conditions)
-        if source.own_strides is None:
+        if source.own_strides is None and factor.whole:
             there = tile.at(stage, row, piece)
             return AsyncCopy(tile.buffer, there, source, start, tile.piece, when)
-        # where it lies in a larger array nothing is known of its alignment
+        # of rows that are no whole pieces, and of what lies in a larger array, nothing is aligned
         one = loop_var("e", tile.piece)
+        axis = factor.axis
+        if axis.points % tile.piece:  # a row ends within a piece
+            conditions.append(compare("<", binary("+", at[axis], one), const(axis.points)))
+            when = conjunction(conditions)
         value: Expr = load(source, self._moved(start, one))
         if when is not None:
             value = IfThenElse(value.dtype, when, value, Const(value.dtype, 0))

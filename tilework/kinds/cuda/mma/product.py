@@ -9,7 +9,8 @@ where each of batch, m, n, k stands for several axes, flattened. A convolution o
 is zero. So are matrix products, transposed or not, and batches of them.
 
 Operands are fetched in pieces of 16 bytes, which must lie together in memory: either along k, or
-along m (of A) or n (of B).
+along m (of A) or n (of B). Rows of a plain matrix that are not whole pieces are fetched element by
+element: 197 probabilities of a row of attention.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Factor:
         axis: whose neighbours are neighbours in memory.
         constant: whether it is a weight that only this product reads, and that is prepared before
             the kernel runs.
+        whole: whether its rows are whole pieces, which begin where memory fetches 16 bytes.
     """
 
     read: x.Read
@@ -52,6 +54,7 @@ class Factor:
     order: tuple[int, ...]
     axis: x.Axis
     constant: bool
+    whole: bool
 
     @property
     def along(self) -> Along:
@@ -155,9 +158,9 @@ def _laid_out(
 ) -> Product:
     """The product with operands in memory as they can be fetched."""
     name, reduce = block.op.name, block.reduce
-    first = _factor(name, a, m, None)
+    first = _factor(name, a, m, reduce, None)
     inner = first.axis if first.along == "k" else None
-    second = _factor(name, b, n, _packed_order(block, b[0], n, inner))
+    second = _factor(name, b, n, reduce, _packed_order(block, b[0], n, inner))
     if second.along == "k":
         if inner is not None and inner is not second.axis:
             raise _no(name, "its factors lie along different axes of the sum")
@@ -207,9 +210,10 @@ def _factor(
     name: str,
     element: tuple[x.Read, x.Expr | None],
     outer: tuple[x.Axis, ...],
+    summed: tuple[x.Axis, ...],
     order: tuple[int, ...] | None,
 ) -> Factor:
-    """An operand; ``outer`` are the axes of m or n."""
+    """An operand; ``outer`` are the axes of m or n, ``summed`` those of k."""
     read, guard = element
     constant = order is not None
     order = tuple(range(read.tensor.ndim)) if order is None else order
@@ -222,14 +226,23 @@ def _factor(
     if along is None:
         raise _no(name, f"no neighbours of {read.tensor.name} are read together")
     others = [c for x, c in form.coefficients.items() if x is not along and x.points > 1]
-    if along.points % piece or form.const % piece or any(c % piece for c in others):
+    whole = not (along.points % piece or form.const % piece or any(c % piece for c in others))
+    if not whole and not _is_row(read, guard, along, summed if along.kind == "reduce" else outer):
         raise _no(name, f"{read.tensor.name} cannot be fetched in pieces of {piece} elements")
     if guard is not None and any(a is along for a in x.walk(guard)):
         raise _no(name, f"padding of {read.tensor.name} may begin within a piece")
     wide = [x for x in outer if x.points > 1]
     if along.kind != "reduce" and (not wide or wide[-1] is not along):
         raise _no(name, f"neighbours of {read.tensor.name} are not neighbours of the result")
-    return Factor(read, guard, order, along, constant)
+    return Factor(read, guard, order, along, constant, whole)
+
+
+def _is_row(
+    read: x.Read, guard: x.Expr | None, along: x.Axis, flattened: tuple[x.Axis, ...]
+) -> bool:
+    """Whether neighbours of a flattened index are those of one axis, which a dimension is."""
+    alone = all(a is along or a.points == 1 for a in flattened)
+    return guard is None and alone and any(i is along for i in read.indices)
 
 
 def _packed_order(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilework.kinds.cuda.architectures import WARP, ArchLimits
 from tilework.kinds.cuda.mma.instructions import COLUMNS, ROWS
-from tilework.kinds.cuda.mma.product import Product, product_of
+from tilework.kinds.cuda.mma.product import Factor, Product, product_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Open
 from tilework.space.nest import BlockNest, Ints
@@ -29,6 +29,8 @@ MOST_ACCUMULATORS = 128
 """Of a thread: of its 255 registers, operands and addresses take some hundred."""
 MOST_MULTIPLIED = 256
 """Instructions of tensor cores in a warp's text, so that compilers need well below a second."""
+MOST_ALONE = 64
+"""Elements that a thread fetches one by one at a time, each of which stands in its text."""
 _OTHER_REGISTERS = 40
 """For addresses, counters and guards, beside accumulators and operands."""
 
@@ -129,6 +131,12 @@ class Tiles:
         steps = self.block_k // self.product.step
         return steps * (self.warp_m // ROWS) * (self.warp_n // COLUMNS)
 
+    def pieces(self, factor: Factor) -> Ints:
+        """Of one operand that a thread fetches at a time."""
+        rows = self.block_m if factor is self.product.a else self.block_n
+        pieces = rows * self.block_k // self.product.piece
+        return -(-pieces // np.maximum(self.threads, 1))
+
     @property
     def in_text(self) -> Ints:
         """Those of them that compilers keep.
@@ -166,5 +174,8 @@ def valid(nest: BlockNest, limits: ArchLimits) -> NDArray[np.bool_]:
     fits = (t.accumulators <= MOST_ACCUMULATORS) & (t.multiplied <= MOST_MULTIPLIED)
     fits &= (held <= room) & (held <= limits.registers_per_thread)
     fits &= (t.shared <= limits.shared_per_block) & (t.warps <= MOST_WARPS)
+    for factor in (t.product.a, t.product.b):
+        if not factor.whole:
+            fits &= t.pieces(factor) * piece <= MOST_ALONE
     ahead = t.stages - 1 <= np.maximum(t.fetches, 1)  # more would fetch nothing
     return np.asarray(positive & whole & fits & ahead & np.full(nest.count, limits.mma))
