@@ -77,6 +77,17 @@ def test_peers(tmp_path):
 
 
 @pytest.mark.cuda_full
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+@pytest.mark.usefixtures("needs_compiler")
+def test_encoders(tmp_path):
+    told, found = run(tmp_path, "encoders.py")
+    assert "compare nothing" in told
+    assert [row["precision"] for row in found["rows"]] == ["f32", "tf32", "bf16"]
+    bounds = {"f32": 1e-5, "tf32": 1e-3, "bf16": 2e-2}
+    assert all(row["differences"][0] < bounds[row["precision"]] for row in found["rows"])
+
+
+@pytest.mark.cuda_full
 @pytest.mark.usefixtures("needs_nvrtc")
 def test_a_search_on_a_simulated_device(tmp_path):
     """Killed and resumed it finds what it finds in one go; another batch size starts warm."""
