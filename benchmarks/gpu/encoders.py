@@ -2,11 +2,11 @@
 
     python benchmarks/gpu/encoders.py [minilm,vit,bert] [--tune 0]
 
-Encoders of the sizes of MiniLM and BERT-base over 128 tokens, and of ViT tiny over an image of 224 x
-224 (197 positions), with random weights. PyTorch runs each as a CUDA graph, with its own fused
-attention: in float32 without and with TF32, and in bfloat16. Ours is read by `from_torch`, and
-untuned, or tuned for so many seconds each. Times are those of a caller, inputs and outputs lie in
-the device's memory. Differences are to PyTorch's float32.
+Encoders of the sizes of MiniLM and BERT-base over 128 tokens, and of ViT tiny over an image of
+224 x 224 (197 positions), with random weights. PyTorch runs each as a CUDA graph, with its own
+fused attention: in float32 without and with TF32, and in bfloat16. Ours is read by `from_torch`,
+and untuned, or tuned for so many seconds each. Times are those of a caller, inputs and outputs lie
+in the device's memory. Differences are to PyTorch's float32.
 """
 
 from __future__ import annotations
