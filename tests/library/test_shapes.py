@@ -23,6 +23,7 @@ from tests.library.test_c import FLAGS
 from tests.model import second_rows
 from tests.runtime import symbolic
 from tilework.errors import ModuleError
+from tilework.index.extents import shape_at
 from tilework.index.symbols import Symbol
 from tilework.kinds.cpu.library import build
 from tilework.kinds.cpu.library.levels import in_order
@@ -132,6 +133,25 @@ def test_contexts_in_threads_at_shapes_of_their_own(sums):
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(6)))
+
+
+def test_a_batch_of_none(tmp_path):
+    """Kernels are compiled from 1 on; a run of 0 computes nothing, between others."""
+    model = symbolic_models.decoder(1, past=True)
+    net = tw.from_onnx(model, {**DECODER, "batch": "0..3:1"})
+    assert next(s for s in net.symbols if s.name == "batch").or_none
+    module = tw.compile(net, "llvm -mcpu=native -num-cores=1")
+    library = tilework_runtime.load(tw.write_library(module, tmp_path / "decoder.so").path)
+
+    def fed(batch):
+        at = {s: {"batch": batch, "seq": 2, "past": 3}[s.name] for s in module.symbols}
+        return {v.name: np.ones(shape_at(v.shape, at), v.dtype) for v in module.image.inputs}
+
+    for batch in (0, 2, 0, 1):
+        found, wanted = library.run(fed(batch)), module.run(fed(batch))
+        assert [(y.shape, y.tobytes()) for y in found] == [(y.shape, y.tobytes()) for y in wanted]
+    with pytest.raises(tilework_runtime.LibraryError, match=r"batch is 4, .* range 1 to 3, or 0"):
+        library.run(fed(4))
 
 
 def test_what_the_runtime_says_of_shapes(sums):

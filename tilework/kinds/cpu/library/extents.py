@@ -99,6 +99,7 @@ def shared_tables(image: Image, extents: Extents) -> list[str]:
         *_dimensions("input", ends.inputs, extents),
         *_dimensions("output", ends.outputs, extents),
         f"static const tw_symbol symbols[] = {listed(ranges)};",
+        f"static const unsigned char or_none[] = {listed(int(s.or_none) for s in symbols)};",
         f"static const tw_room rooms[] = {listed(map(_row, rooms))};",
         "static const tw_symbols tw_symbols_here = "
         f"{{{len(symbols)}, {len(rooms)}, symbols, rooms, input_texts, output_texts}};",

@@ -49,12 +49,16 @@ def try_level(path: Path, name: str, level: str, image: Image) -> None:
 
 
 def _points(image: Image) -> list[dict[str, int]]:
-    """Where a library is tried: values of its symbols by name; one without any, if it has none."""
+    """Where a library is tried: values of its symbols by name; one without any, if it has none.
+
+    The first is one where there is nothing to compute, if that can be.
+    """
     symbols = image.symbols
     least = {s.name: s.low for s in symbols}
     typical = [{s.name: n for s, n in at.items()} for at in typical_points(symbols)]
     odd = {s.name: min(s.high, s.low + 1 + (typical[-1][s.name] - s.low) // 3) for s in symbols}
-    points = [least, odd, *typical[:1], *typical[-1:]]
+    none = {s.name: 0 if s.or_none else s.low for s in symbols}
+    points = [none, least, odd, *typical[:1], *typical[-1:]]
     return [at for n, at in enumerate(points) if at not in points[:n]]
 
 

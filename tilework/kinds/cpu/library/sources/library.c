@@ -146,6 +146,8 @@ struct TW_CONTEXT {
 #ifdef NUM_SYMBOLS
   site *site, *sites[KEPT_SITES]; /* where runs are, NULL if nothing said it; the last ones first */
   uint32_t num_sites;
+  judged *judged; /* a ring of so many, of all that were ever made */
+  uint32_t made_judged;
   const unsigned char *weights;
 #endif
   const code *code;
@@ -221,6 +223,8 @@ static int fill(context *c, const unsigned char *base) {
   int enough = c->places && c->buffers && c->copies;
 #ifdef NUM_SYMBOLS
   c->weights = base; /* arena, workspace and table come with the shapes */
+  c->judged = aligned_alloc(ALIGN, KEPT_JUDGED * sizeof *c->judged);
+  enough = enough && c->judged;
 #else
   c->table = calloc(own->num_refs + 1, sizeof *c->table);
   enough = enough && c->table && !allocate(&c->arena, own->arena_bytes) &&
@@ -245,6 +249,7 @@ EXPORT void TW(destroy)(context *c) {
   release(&c->workspace);
 #ifdef NUM_SYMBOLS
   while (c->num_sites) free(c->sites[--c->num_sites]);
+  free(c->judged);
 #else
   free(c->table);
 #endif
@@ -338,7 +343,8 @@ static int go_to(context *c, const int64_t *at) {
       at_least(&c->workspace, (uint64_t)s->workspace_bytes))
     return fail("there is not enough memory for a run: intermediate values take %llu bytes",
                 (unsigned long long)need);
-  move_table(s, c->code, c->arena.data);
+  if (!s->idle) move_table(s, c->code, c->arena.data);
+  s->table[c->code->num_refs] = record_at(c->judged, &c->made_judged, at);
   c->site = s;
   c->table = s->table;
   return 0;
@@ -469,7 +475,11 @@ static int run_taken(context *c, const void *const *inputs, void *const *outputs
 #ifdef NUM_SYMBOLS
   if (!c->site) return fail("run: nothing says the shapes: call set_shapes or set_symbols before");
 #endif
-  return check_pointers(c, inputs, outputs) || run_now(c, inputs, outputs) ? -1 : 0;
+  if (check_pointers(c, inputs, outputs)) return -1;
+#ifdef NUM_SYMBOLS
+  if (c->site->idle) return 0;
+#endif
+  return run_now(c, inputs, outputs);
 }
 
 static int check_lists(const void *inputs, const void *outputs) {

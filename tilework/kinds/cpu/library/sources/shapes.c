@@ -5,18 +5,26 @@
  * as Tilework places it in Python (runtime/sites.py, runtime/arena.py), with the same checks.
  */
 
-enum { KEPT_SITES = 32, SITE_WORDS = 8 };
+enum { KEPT_SITES = 32, KEPT_JUDGED = 64 };
+enum { SITE_WORDS = 8, STATE = 3, UNTRIED = 0, SETTLED = 2 }; /* records of the runtime of threads */
+enum { NEAR = 8 }; /* steps of a quarter that a choice of threads holds for */
 #define MOST_BYTES ((int64_t)1 << 46)
 
+/* What the runtime of threads has seen of runs whose symbols differ by less than a quarter. */
 typedef struct {
-  _Alignas(ALIGN) int64_t judged[SITE_WORDS]; /* what the runtime of threads has seen of runs here */
-  int64_t at[NUM_SYMBOLS];                    /* kernels are given the addresses of these */
+  _Alignas(ALIGN) int64_t record[SITE_WORDS];
+  int64_t about[NUM_SYMBOLS];
+} judged;
+
+typedef struct {
+  int64_t at[NUM_SYMBOLS]; /* kernels are given the addresses of these */
   tw_value inputs[NUM_INPUTS + 1], outputs[NUM_OUTPUTS + 1];
   int64_t dimensions[NUM_DIMENSIONS + 1];
   int64_t behind[NUM_IO]; /* bytes from the beginning of a room to the first new position */
   int64_t arena_bytes, workspace_bytes;
+  int idle;                   /* no output has elements: nothing is computed */
   const unsigned char *arena; /* that the table points into */
-  void *table[];
+  void *table[];              /* the last one: a record of the runtime of threads */
 } site;
 
 /* --- extents ------------------------------------------------------------------------------ */
@@ -54,9 +62,9 @@ static void find_symbols(uint32_t extent, unsigned char *found) {
 
 static int check_symbol(uint32_t number, int64_t value, const char *why) {
   const tw_symbol *s = &symbols[number];
-  if (s->low <= value && value <= s->high) return 0;
-  return fail("%s is %lld%s, outside of its range %lld to %lld", s->name, (long long)value, why,
-              (long long)s->low, (long long)s->high);
+  if ((s->low <= value && value <= s->high) || (!value && or_none[number])) return 0;
+  return fail("%s is %lld%s, outside of its range %lld to %lld%s", s->name, (long long)value, why,
+              (long long)s->low, (long long)s->high, or_none[number] ? ", or 0" : "");
 }
 
 /* What to say of a dimension that is not what its extent is; `at` where all symbols are known. */
@@ -210,6 +218,7 @@ static const char *lay_out(site *s, const code *c, const int64_t *found, int64_t
   if (!dimensions || !shape_values(s->outputs, NUM_OUTPUTS, output_extents, found, io_sizes,
                                    output_io, dimensions))
     return "io buffers differ";
+  if (s->idle) return NULL;
   for (uint32_t i = 0; i < c->num_lifetimes; i++) sizes[i] = found[c->lifetimes[i].size];
   s->arena_bytes = place_values(c, sizes, begins, order, spans);
   s->workspace_bytes = 0;
@@ -234,7 +243,6 @@ static const char *lay_out(site *s, const code *c, const int64_t *found, int64_t
     else if (r->space == SYMBOL) s->table[i] = &s->at[r->at];
     else s->table[i] = (void *)(uintptr_t)start;
   }
-  s->table[c->num_refs] = s->judged;
   return NULL;
 }
 
@@ -253,12 +261,13 @@ static site *new_site(const code *c, const int64_t *at, const unsigned char *wei
     wrong = NULL;
     memset(s, 0, sizeof *s);
     memcpy(s->at, at, sizeof s->at);
+    for (int i = 0; i < NUM_SYMBOLS; i++) s->idle |= !at[i] && or_none[i];
     memcpy(s->inputs, tw_description_here.inputs, NUM_INPUTS * sizeof *s->inputs);
     memcpy(s->outputs, tw_description_here.outputs, NUM_OUTPUTS * sizeof *s->outputs);
     for (uint32_t i = 0; i < NUM_EXTENTS && !wrong; i++) {
       found[i] = value_of(i, at, &over);
       if (over || found[i] >= MOST_BYTES) wrong = "sizes are too large for any machine";
-      else if (found[i] < 0 && i < NUM_SIZES) wrong = "a size is negative";
+      else if (found[i] < 0 && i < NUM_SIZES && !s->idle) wrong = "a size is negative";
     }
     if (!wrong)
       wrong = lay_out(s, c, found, found + NUM_EXTENTS, order, spans, weights, threads);
@@ -270,6 +279,56 @@ static site *new_site(const code *c, const int64_t *at, const unsigned char *wei
   free(s);
   cannot_run(at, wrong);
   return NULL;
+}
+
+/* --- threads ------------------------------------------------------------------------------ */
+
+/* A number by its first three binary digits, and how far it is to the next such number. */
+static int64_t quarter(int64_t number) {
+  int digits = number ? 64 - __builtin_clzll((uint64_t)number) : 0;
+  return (int64_t)1 << (digits > 3 ? digits - 3 : 0);
+}
+static int64_t about(int64_t number) { return number / quarter(number) * quarter(number); }
+
+static judged *judged_of(judged *all, uint32_t count, const int64_t *where) {
+  for (uint32_t i = 0; i < count; i++)
+    if (!memcmp(all[i].about, where, sizeof all[i].about)) return &all[i];
+  return NULL;
+}
+
+/* A choice that was made for less or more of one symbol, the nearest first: next to a past that
+ * grows, each run would try anew, else. */
+static const judged *settled_near(judged *all, uint32_t count, const int64_t *here) {
+  int64_t there[NUM_SYMBOLS];
+  for (int s = 0; s < NUM_SYMBOLS; s++)
+    for (int up = 0; up < 2; up++) {
+      memcpy(there, here, sizeof there);
+      for (int step = 0; step < NEAR && (up || there[s]); step++) {
+        there[s] = up ? there[s] + quarter(there[s]) : about(there[s] - 1);
+        const judged *near = judged_of(all, count, there);
+        if (!near) break;
+        if (near->record[STATE] >= SETTLED) return near;
+      }
+    }
+  return NULL;
+}
+
+/* The record of a point; where there is none yet, it takes the place of the eldest. */
+static int64_t *record_at(judged *all, uint32_t *made, const int64_t *at) {
+  int64_t here[NUM_SYMBOLS];
+  for (int s = 0; s < NUM_SYMBOLS; s++) here[s] = about(at[s]);
+  uint32_t count = *made < KEPT_JUDGED ? *made : KEPT_JUDGED;
+  judged *own = judged_of(all, count, here);
+  if (!own) {
+    own = &all[(*made)++ % KEPT_JUDGED];
+    memset(own->record, 0, sizeof own->record);
+    memcpy(own->about, here, sizeof own->about);
+  }
+  if (own->record[STATE] == UNTRIED) {
+    const judged *near = settled_near(all, count, here);
+    if (near) memcpy(own->record, near->record, sizeof own->record);
+  }
+  return own->record;
 }
 
 /* Let a site's table point into an arena. */
