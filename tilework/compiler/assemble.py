@@ -17,7 +17,6 @@ from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError, ShapeError, TargetError
-from tilework.index.extents import known
 from tilework.index.strides import Strides
 from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import Kernel
@@ -41,6 +40,7 @@ from tilework.target import Target
 from tilework.target.identity import device_here
 from tilework.target.runs import require_programs
 from tilework.task import SearchTask
+from tilework.te.touched import touched_bytes
 
 if TYPE_CHECKING:
     from tilework.graph import Network, Plan
@@ -201,9 +201,10 @@ def _steps(
             memory.ref(v, a, strides.get(i))
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
-        sizes = [a.nbytes for a in tensors]
+        of = zip(tensors, call.dag.tensors, strict=True)
+        sizes = [touched_bytes(call.dag, tensor, a.nbytes) for a, tensor in of]
         placed = zip(refs, sizes, strict=True)
-        fixed = sum(known(n) for r, n in placed if r.space == "constant")
+        fixed = sum(n for r, n in placed if r.space == "constant" and isinstance(n, int))
         refs += [memory.symbol(a.name) for a in kernel.args if a.role == "symbol"]
         steps.append(
             Step(

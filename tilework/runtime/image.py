@@ -161,8 +161,9 @@ class Step:
 
     Attributes:
         flops: operations that the call makes: of sparse weights, what is stored.
-        nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached.
-        constant_bytes: those of them that are constants.
+        nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached. Of a
+            table, the rows that are found by data.
+        constant_bytes: those of them that are constants, whatever a run brings.
         task: number of its task in `Image.report`; None if it was not worth tuning.
     """
 
