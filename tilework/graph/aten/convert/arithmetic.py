@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import is_float, is_integer
@@ -21,24 +22,16 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def _unary(op: str) -> Converter:
+def _unary(op: str, c: AtenContext, node: Node, x: Any) -> Value:
     """A function of floats; integers become floats first."""
-
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        (v,) = operands(c, node, x, to_float=True)
-        return c.op(op, v)
-
-    return convert
+    (v,) = operands(c, node, x, to_float=True)
+    return c.op(op, v)
 
 
-def _rounded(op: str) -> Converter:
+def _rounded(op: str, c: AtenContext, node: Node, x: Any) -> Value:
     """Rounding, which leaves integers as they are."""
-
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        v = c.value(x)
-        return c.op(op, v) if is_float(c.dtype(v)) else v
-
-    return convert
+    v = c.value(x)
+    return c.op(op, v) if is_float(c.dtype(v)) else v
 
 
 def _trunc(c: AtenContext, node: Node, x: Any) -> Value:
@@ -51,12 +44,9 @@ def _towards_zero(c: AtenContext, v: Value) -> Value:
     return c.op("where", negative, c.op("ceil", v), c.op("floor", v))
 
 
-def _logarithm(base: float) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        (v,) = operands(c, node, x, to_float=True)
-        return c.op("multiply", c.op("log", v), c.number(1.0 / math.log(base), c.dtype(v)))
-
-    return convert
+def _logarithm(base: float, c: AtenContext, node: Node, x: Any) -> Value:
+    (v,) = operands(c, node, x, to_float=True)
+    return c.op("multiply", c.op("log", v), c.number(1.0 / math.log(base), c.dtype(v)))
 
 
 def _exp_minus_one(c: AtenContext, node: Node, x: Any) -> Value:
@@ -120,15 +110,12 @@ def _divide(c: AtenContext, node: Node, a: Any, b: Any, rounding_mode: str | Non
     return c.op("divide", c.op("subtract", x, c.op("floor_mod", x, y)), y)
 
 
-def _remainder(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-        x, y = operands(c, node, a, b)
-        known = c.known(y)
-        if not is_float(c.dtype(x)) and (known is None or (known == 0).any()):
-            raise Unsupported("a division of integers by what may be 0")
-        return c.op(op, x, y)
-
-    return convert
+def _remainder(op: str, c: AtenContext, node: Node, a: Any, b: Any) -> Value:
+    x, y = operands(c, node, a, b)
+    known = c.known(y)
+    if not is_float(c.dtype(x)) and (known is None or (known == 0).any()):
+        raise Unsupported("a division of integers by what may be 0")
+    return c.op(op, x, y)
 
 
 def _power(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
@@ -152,35 +139,23 @@ def _power(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     return c.op("power", x, y)
 
 
-def _binary(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-        return c.op(op, *operands(c, node, a, b))
-
-    return convert
+def _binary(op: str, c: AtenContext, node: Node, a: Any, b: Any) -> Value:
+    return c.op(op, *operands(c, node, a, b))
 
 
-def _extremum(op: str, of_bool: str) -> Converter:
-    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-        x, y = operands(c, node, a, b)
-        return c.op(of_bool if c.dtype(x) == "bool" else op, x, y)
-
-    return convert
+def _extremum(op: str, of_bool: str, c: AtenContext, node: Node, a: Any, b: Any) -> Value:
+    x, y = operands(c, node, a, b)
+    return c.op(of_bool if c.dtype(x) == "bool" else op, x, y)
 
 
-def _logical(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, *given: Any) -> Value:
-        return c.op(op, *(c.value(x, "bool") for x in given))
-
-    return convert
+def _logical(op: str, c: AtenContext, node: Node, *given: Any) -> Value:
+    return c.op(op, *(c.value(x, "bool") for x in given))
 
 
-def _bitwise(name: str) -> Converter:
-    def convert(c: AtenContext, node: Node, *given: Any) -> Value:
-        values = operands(c, node, *given)
-        kind = "logical" if c.dtype(values[0]) == "bool" else "bitwise"
-        return c.op(f"{kind}_{name}", *values)
-
-    return convert
+def _bitwise(name: str, c: AtenContext, node: Node, *given: Any) -> Value:
+    values = operands(c, node, *given)
+    kind = "logical" if c.dtype(values[0]) == "bool" else "bitwise"
+    return c.op(f"{kind}_{name}", *values)
 
 
 def _where(c: AtenContext, node: Node, condition: Any, a: Any, b: Any) -> Value:
@@ -270,20 +245,20 @@ _COMPARED = {
 }  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
-    **{name: _unary(name) for name in _FLOATING},
-    **{name: _binary(op) for name, op in _COMPARED.items()},
-    **{f"logical_{n}": _logical(f"logical_{n}") for n in ("and", "or", "xor", "not")},
-    **{f"bitwise_{n}": _bitwise(n) for n in ("and", "or", "xor", "not")},
+    **{name: partial(_unary, name) for name in _FLOATING},
+    **{name: partial(_binary, op) for name, op in _COMPARED.items()},
+    **{f"logical_{n}": partial(_logical, f"logical_{n}") for n in ("and", "or", "xor", "not")},
+    **{f"bitwise_{n}": partial(_bitwise, n) for n in ("and", "or", "xor", "not")},
     **dict.fromkeys(
         ("clone", "alias", "detach", "lift_fresh_copy", "contiguous", "dropout"), _same
     ),
-    **{n: _rounded(n) for n in ("floor", "ceil")},
-    "round.default": _rounded("round"),
+    **{n: partial(_rounded, n) for n in ("floor", "ceil")},
+    "round.default": partial(_rounded, "round"),
     "trunc": _trunc,
     "expm1": _exp_minus_one,
     "log1p": _log_of_more_than_one,
-    "log2": _logarithm(2.0),
-    "log10": _logarithm(10.0),
+    "log2": partial(_logarithm, 2.0),
+    "log10": partial(_logarithm, 10.0),
     **{name: plain(name) for name in ("abs", "neg", "sign", "isnan")},
     **dict.fromkeys(("add.Tensor", "add.Scalar"), _add),
     **dict.fromkeys(("sub.Tensor", "sub.Scalar"), _subtract),
@@ -291,11 +266,11 @@ CONVERTERS: dict[str, Converter] = {
     "mul": _multiply,
     "div": _divide,
     "true_divide": _divide,
-    "remainder": _remainder("floor_mod"),
-    "fmod": _remainder("truncated_mod"),
+    "remainder": partial(_remainder, "floor_mod"),
+    "fmod": partial(_remainder, "truncated_mod"),
     "pow": _power,
-    "maximum": _extremum("maximum", "logical_or"),
-    "minimum": _extremum("minimum", "logical_and"),
+    "maximum": partial(_extremum, "maximum", "logical_or"),
+    "minimum": partial(_extremum, "minimum", "logical_and"),
     "where.self": _where,
     "clamp": _clamp,
     "clamp_min": lambda c, node, x, low: _clamp(c, node, x, low),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,13 +30,17 @@ def _product(multiply: _Product) -> Converter:
     return lambda c, node, a, b: multiply(c, c.value(a), c.value(b))
 
 
-def _product_and_sum(multiply: _Product) -> Converter:
-    def convert(
-        c: AtenContext, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
-    ) -> Value:
-        return _added(c, multiply(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
-
-    return convert
+def _product_and_sum(
+    multiply: _Product,
+    c: AtenContext,
+    node: Node,
+    bias: Any,
+    a: Any,
+    b: Any,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> Value:
+    return _added(c, multiply(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
 
 
 def _added(c: AtenContext, y: Value, bias: Value, beta: Any, alpha: Any) -> Value:
@@ -110,9 +115,9 @@ def linear(c: AtenContext, v: Value, weight: Any, bias: Any = None) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     "mm": _product(product),
-    "addmm": _product_and_sum(product),
+    "addmm": partial(_product_and_sum, product),
     "bmm": _product(_stacked),
-    "baddbmm": _product_and_sum(_stacked),
+    "baddbmm": partial(_product_and_sum, _stacked),
     "mv": _vector,
     "dot": _vector,
     "linear": _linear,

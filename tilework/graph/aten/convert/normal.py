@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,16 +126,13 @@ def _group_norm(
     return c.reshape(_scaled(c, y, weight, bias, c.rank(y)), shape), None, None
 
 
-def _softmax(op: str) -> Converter:
-    def convert(
-        c: AtenContext, node: Node, x: Any, dim: int, half_to_float: bool = False
-    ) -> Value:
-        v = c.value(x, output_dtype(node))
-        if not c.rank(v):
-            return c.reshape(c.op(op, c.reshape(v, (1,)), axis=0), ())
-        return c.op(op, v, axis=c.axis(dim, c.rank(v)))
-
-    return convert
+def _softmax(
+    op: str, c: AtenContext, node: Node, x: Any, dim: int, half_to_float: bool = False
+) -> Value:
+    v = c.value(x, output_dtype(node))
+    if not c.rank(v):
+        return c.reshape(c.op(op, c.reshape(v, (1,)), axis=0), ())
+    return c.op(op, v, axis=c.axis(dim, c.rank(v)))
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -142,6 +140,6 @@ CONVERTERS: dict[str, Converter] = {
     "_native_batch_norm_legit.no_stats": _own_batch_norm,
     "native_layer_norm": _layer_norm,
     "native_group_norm": _group_norm,
-    "_softmax": _softmax("softmax"),
-    "_log_softmax": _softmax("log_softmax"),
+    "_softmax": partial(_softmax, "softmax"),
+    "_log_softmax": partial(_softmax, "log_softmax"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilework.graph.aten.context import (
@@ -40,18 +41,16 @@ def reduced(c: AtenContext, kind: str, x: Value, dim: Any, keepdim: bool = False
     return y if keepdim else c.reshape(y, [n for d, n in enumerate(shape) if d not in axes])
 
 
-def _reduction(kind: str) -> Converter:
-    def convert(
-        c: AtenContext,
-        node: Node,
-        x: Any,
-        dim: Any = None,
-        keepdim: bool = False,
-        dtype: Any = None,
-    ) -> Value:
-        return reduced(c, kind, c.value(x, output_dtype(node)), dim, keepdim)
-
-    return convert
+def _reduction(
+    kind: str,
+    c: AtenContext,
+    node: Node,
+    x: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Value:
+    return reduced(c, kind, c.value(x, output_dtype(node)), dim, keepdim)
 
 
 def _total(kind: str) -> Converter:
@@ -59,49 +58,40 @@ def _total(kind: str) -> Converter:
     return lambda c, node, x, dtype=None: reduced(c, kind, c.value(x, output_dtype(node)), None)
 
 
-def _truth(kind: str) -> Converter:
+def _truth(
+    kind: str, c: AtenContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False
+) -> Value:
     """Whether any element is true, or all are: extrema of bool."""
-
-    def convert(
-        c: AtenContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False
-    ) -> Value:
-        y = reduced(c, kind, c.value(x, "bool"), dim, keepdim)
-        return c.cast(y, output_dtype(node))
-
-    return convert
+    y = reduced(c, kind, c.value(x, "bool"), dim, keepdim)
+    return c.cast(y, output_dtype(node))
 
 
-def _extremum(kind: str) -> Converter:
+def _extremum(
+    kind: str, c: AtenContext, node: Node, x: Any, dim: int, keepdim: bool = False
+) -> Any:
     """Largest or smallest elements along a dimension, and where they are."""
-
-    def convert(c: AtenContext, node: Node, x: Any, dim: int, keepdim: bool = False) -> Any:
-        v = c.value(x)
-        if not c.rank(v):
-            raise Unsupported("of a scalar")
-        values = reduced(c, kind, v, dim, keepdim)
-        if not used(node, 1):
-            return values, None
-        axis = c.axis(dim, c.rank(v))
-        return values, c.op(f"arg{kind}", v, axis=axis, keepdims=keepdim, last=False)
-
-    return convert
+    v = c.value(x)
+    if not c.rank(v):
+        raise Unsupported("of a scalar")
+    values = reduced(c, kind, v, dim, keepdim)
+    if not used(node, 1):
+        return values, None
+    axis = c.axis(dim, c.rank(v))
+    return values, c.op(f"arg{kind}", v, axis=axis, keepdims=keepdim, last=False)
 
 
-def _position(kind: str) -> Converter:
-    def convert(
-        c: AtenContext, node: Node, x: Any, dim: int | None = None, keepdim: bool = False
-    ) -> Value:
-        v = c.value(x)
-        rank = c.rank(v)
-        if not rank or (dim is None and keepdim):
-            raise Unsupported("of a scalar, or of all dimensions with each kept")
-        if c.dtype(v) == "bool":
-            raise Unsupported("of bool")
-        if dim is None:
-            v, dim, rank = c.reshape(v, (math.prod(c.shape(v)),)), 0, 1
-        return c.op(f"arg{kind}", v, axis=c.axis(dim, rank), keepdims=keepdim, last=False)
-
-    return convert
+def _position(
+    kind: str, c: AtenContext, node: Node, x: Any, dim: int | None = None, keepdim: bool = False
+) -> Value:
+    v = c.value(x)
+    rank = c.rank(v)
+    if not rank or (dim is None and keepdim):
+        raise Unsupported("of a scalar, or of all dimensions with each kept")
+    if c.dtype(v) == "bool":
+        raise Unsupported("of bool")
+    if dim is None:
+        v, dim, rank = c.reshape(v, (math.prod(c.shape(v)),)), 0, 1
+    return c.op(f"arg{kind}", v, axis=c.axis(dim, rank), keepdims=keepdim, last=False)
 
 
 def _variance(
@@ -146,32 +136,31 @@ def _norm(
     return reduced(c, kinds[ord], c.value(x, output_dtype(node)), dim, keepdim)
 
 
-def _cumulative(kind: str) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, dim: int, *, dtype: Any = None) -> Value:
-        v = c.value(x, output_dtype(node))
-        if not c.rank(v):
-            return v
-        axis = c.axis(dim, c.rank(v))
-        few_enough(known(c.shape(v)[axis]))
-        return c.op("cumulative", v, axis=axis, kind=kind, exclusive=False, reverse=False)
-
-    return convert
+def _cumulative(
+    kind: str, c: AtenContext, node: Node, x: Any, dim: int, *, dtype: Any = None
+) -> Value:
+    v = c.value(x, output_dtype(node))
+    if not c.rank(v):
+        return v
+    axis = c.axis(dim, c.rank(v))
+    few_enough(known(c.shape(v)[axis]))
+    return c.op("cumulative", v, axis=axis, kind=kind, exclusive=False, reverse=False)
 
 
 CONVERTERS: dict[str, Converter] = {
     **{f"{kind}.default": _total(kind) for kind in ("sum", "mean", "prod")},
-    "sum.dim_IntList": _reduction("sum"),
-    "mean.dim": _reduction("mean"),
-    "prod.dim_int": _reduction("prod"),
-    **{f"a{kind}": _reduction(kind) for kind in ("max", "min")},
-    **{f"{kind}.default": _reduction(kind) for kind in ("max", "min")},
-    **{f"{kind}.dim": _extremum(kind) for kind in ("max", "min")},
-    **{f"arg{kind}": _position(kind) for kind in ("max", "min")},
-    "any": _truth("max"),
-    "all": _truth("min"),
+    "sum.dim_IntList": partial(_reduction, "sum"),
+    "mean.dim": partial(_reduction, "mean"),
+    "prod.dim_int": partial(_reduction, "prod"),
+    **{f"a{kind}": partial(_reduction, kind) for kind in ("max", "min")},
+    **{f"{kind}.default": partial(_reduction, kind) for kind in ("max", "min")},
+    **{f"{kind}.dim": partial(_extremum, kind) for kind in ("max", "min")},
+    **{f"arg{kind}": partial(_position, kind) for kind in ("max", "min")},
+    "any": partial(_truth, "max"),
+    "all": partial(_truth, "min"),
     "var.correction": _variance,
     "var_mean.correction": _variance_and_mean,
     "linalg_vector_norm": _norm,
-    "cumsum": _cumulative("sum"),
-    "cumprod": _cumulative("prod"),
+    "cumsum": partial(_cumulative, "sum"),
+    "cumprod": partial(_cumulative, "prod"),
 }

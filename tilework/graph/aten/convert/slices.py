@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -117,22 +118,16 @@ def _cropped(c: AtenContext, v: Value, before: Sequence[int], after: Sequence[in
     return c.slice(v, begin, size, [1] * len(shape))
 
 
-def _pad_self(mode: str) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, pad: Sequence[int]) -> Value:
-        v = c.value(x)
-        before, after = _around(pad, c.rank(v))
-        if min(*before, *after) < 0:
-            raise Unsupported("with negative padding")
-        return c.op("pad_self", v, before=tuple(before), after=tuple(after), mode=mode)
-
-    return convert
+def _pad_self(mode: str, c: AtenContext, node: Node, x: Any, pad: Sequence[int]) -> Value:
+    v = c.value(x)
+    before, after = _around(pad, c.rank(v))
+    if min(*before, *after) < 0:
+        raise Unsupported("with negative padding")
+    return c.op("pad_self", v, before=tuple(before), after=tuple(after), mode=mode)
 
 
-def _triangle(*, upper: bool) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, diagonal: int = 0) -> Value:
-        return c.op("trilu", c.value(x), k=int(diagonal), upper=upper)
-
-    return convert
+def _triangle(c: AtenContext, node: Node, x: Any, diagonal: int = 0, *, upper: bool) -> Value:
+    return c.op("trilu", c.value(x), k=int(diagonal), upper=upper)
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -143,8 +138,8 @@ CONVERTERS: dict[str, Converter] = {
     "unbind": _unbind,
     "flip": _flip,
     "constant_pad_nd": _pad,
-    **{f"reflection_pad{n}d": _pad_self("reflect") for n in (1, 2, 3)},
-    **{f"replication_pad{n}d": _pad_self("edge") for n in (1, 2, 3)},
-    "triu": _triangle(upper=True),
-    "tril": _triangle(upper=False),
+    **{f"reflection_pad{n}d": partial(_pad_self, "reflect") for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": partial(_pad_self, "edge") for n in (1, 2, 3)},
+    "triu": partial(_triangle, upper=True),
+    "tril": partial(_triangle, upper=False),
 }
