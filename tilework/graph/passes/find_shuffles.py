@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.index.extents import known
 
 
@@ -23,11 +23,11 @@ def find_shuffles(net: Network) -> Network:
 
     new: dict[str, str] = {}
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         for old, value in zip(node.inputs, inputs, strict=True):
             new[old] = value
         if node.name not in shuffles:
-            return keep(b, node, inputs)
+            return None
         x, axis, groups = shuffles[node.name]
         return b.op("shuffle", new[x], name=node.name, axis=axis, groups=groups)
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import integer_range
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, Shape
-from tilework.graph.passes._built import alone
 from tilework.graph.passes._quantised import (
     FLIP,
     Computed,
@@ -59,7 +58,7 @@ def integer_products(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         match = matches.get(node.name)
-        y = keep(b, node, inputs) if match is None else _Integers(b, match, new).built()
+        y = b.keep(node, inputs) if match is None else _Integers(b, match, new).built()
         new[node.name] = y
         return y
 
@@ -158,7 +157,7 @@ class _Tail:
 def _tail(net: Network, node: Node, scales: NDArray[np.float32]) -> _Tail:
     """The way from a product to its quantisation; the product alone if there is none."""
     tail, at = _Tail(node), node
-    while alone(net, at.name):
+    while net.alone(at.name):
         (reader,) = net.consumers[at.name]
         bounded = np.isfinite([tail.low, tail.high]).any()
         if reader.op == "quantize" and reader.inputs[0] == at.name:

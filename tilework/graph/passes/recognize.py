@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 
 _CLOSE = 1e-4  # relative; exporters write constants with few digits
 
@@ -42,7 +42,7 @@ def recognize(net: Network) -> Network:
     new: dict[str, str] = {}
     view = _View(net)
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         new.update(zip(node.inputs, inputs, strict=True))
         for pattern in _PATTERNS:
             formula = pattern(view, node)
@@ -54,7 +54,7 @@ def recognize(net: Network) -> Network:
             if formula.gain is not None:
                 y = b.op("multiply", y, new[formula.gain])
             return b.op("add", y, new[formula.shift], name=node.name)
-        return keep(b, node, inputs)
+        return None
 
     return rewrite(net, rule)
 

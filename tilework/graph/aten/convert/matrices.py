@@ -76,10 +76,8 @@ def _einsum(c: AtenContext, x: Value, y: Value) -> Value:
 
 def _unfolded(c: AtenContext, x: Value) -> Value | None:
     """What ``x`` was before its first dimension was folded from several."""
-    node = c.b.nodes[-1] if c.b.nodes and c.b.nodes[-1].name == x else None
+    node = c.b.node(x, "reshape")
     if node is None:
-        node = next((n for n in reversed(c.b.nodes[-64:]) if n.name == x), None)
-    if node is None or node.op != "reshape":
         return None
     old, new = c.b.shape(node.inputs[0]), c.b.shape(x)
     if 3 < len(old) <= 8 and old[-2:] == new[-2:]:

@@ -19,7 +19,7 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.values import room, value
 from tilework.graph.operators import MAX_ELEMENTS
-from tilework.graph.operators.windows import ceil_pads
+from tilework.graph.operators.windows import POSITIONS, ceil_pads
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.strides import row_major
 
@@ -269,8 +269,8 @@ def _tiled(
 
     Then each element of the result asks its own window alone, and not all that are written.
     """
-    producer = next((n for n in reversed(c.b.nodes) if n.name == places), None)
-    if producer is None or not producer.op.startswith("max_pool_positions"):
+    producer = c.b.node(places, *POSITIONS)
+    if producer is None:
         return False
     a = producer.attrs
     plain = not any(a["pads"]) and max(a["dilation"]) == 1 and not a["columns_first"]
