@@ -218,6 +218,10 @@ class Builder:
     Args:
         name: of the network.
         source: a network that this one is made from: what is kept of it is not inferred again.
+
+    Attributes:
+        renamed: by the names of the source's values, those that they have here, as far as it was
+            rewritten.
     """
 
     def __init__(self, name: str, source: Network | None = None) -> None:
@@ -227,6 +231,7 @@ class Builder:
         self.constants: dict[str, np.ndarray] = {}
         self.producer: dict[str, Node] = {}
         self.types: dict[str, ValueType] = {}
+        self.renamed: dict[str, str] = {}
         self._next: dict[str, int] = {}
 
     def _unique(self, hint: str) -> str:
@@ -357,7 +362,7 @@ def rewrite(net: Network, rule: Rule) -> Network:
     b.constants.update(net.constants)
     known = (*net.inputs, *net.constants)
     b.types.update((name, net.types[name]) for name in known)
-    new = dict(zip(known, known, strict=True))
+    new = b.renamed = dict(zip(known, known, strict=True))
     for node in net.nodes:
         inputs = tuple([new[v] for v in node.inputs])
         value = None

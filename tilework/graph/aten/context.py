@@ -259,3 +259,14 @@ def used(node: Node, number: int) -> bool:
     """Whether anybody reads result ``number`` of a node with several."""
     readers = (n for n in node.users if n.args[1:2] == (number,))
     return any(n.users for n in readers)
+
+
+def first_of(results: int, convert: Converter, why: str) -> Converter:
+    """``convert`` gives the first of several results; who reads another one is told ``why``."""
+
+    def checked(c: AtenContext, node: Node, *given: Any, **named: Any) -> tuple[Any, ...]:
+        if any(used(node, number) for number in range(1, results)):
+            raise Unsupported(why)
+        return convert(c, node, *given, **named), *(None for _ in range(1, results))
+
+    return checked

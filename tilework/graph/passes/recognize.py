@@ -39,14 +39,13 @@ def recognize(net: Network) -> Network:
     Factors may stand in any order, powers as products, quotients as products with reciprocals.
     What else reads the values within keeps them.
     """
-    new: dict[str, str] = {}
     view = _View(net)
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
-        new.update(zip(node.inputs, inputs, strict=True))
+        new = b.renamed
         for pattern in _PATTERNS:
             formula = pattern(view, node)
-            if formula is None or formula.x not in new or not view.fits(formula, node):
+            if formula is None or not view.fits(formula, node):
                 continue
             if formula.shift is None:
                 return b.op(formula.op, new[formula.x], name=node.name, **formula.attrs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, used
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, first_of
 from tilework.graph.aten.convert.normal import channels
 from tilework.graph.operators.windows import ceil_pads
 from tilework.index.extents import known_shape
@@ -92,15 +92,10 @@ def _max_pool(
     padding: Any = 0,
     dilation: Any = 1,
     ceil_mode: bool = False,
-    *,
-    positions: bool,
-) -> Any:
-    if positions and used(node, 1):
-        raise Unsupported("its positions are not offered")
+) -> Value:
     own = c.value(x)
     v, attrs, _ = _window(c, own, rank, kernel, stride, padding, dilation, ceil_mode)
-    y = _unbatched(c, c.op(f"max_pool{rank}d", v, **attrs), own)
-    return (y, None) if positions else y
+    return _unbatched(c, c.op(f"max_pool{rank}d", v, **attrs), own)
 
 
 def _avg_pool(
@@ -134,11 +129,7 @@ def _adaptive(
     node: Node,
     x: Any,
     size: Sequence[int],
-    *,
-    results: int = 1,
-) -> Any:
-    if results > 1 and used(node, 1):
-        raise Unsupported("its positions are not offered")
+) -> Value:
     own = c.value(x)
     v = own if c.rank(own) == rank + 2 else c.reshape(own, (1, *c.shape(own)))
     wanted = _each(size, rank)
@@ -146,15 +137,19 @@ def _adaptive(
         y = c.op("global_avg_pool", v, layout="NCHW")
     else:
         y = c.op(f"adaptive_{kind}_pool", v, size=wanted, layout="NCHW")
-    y = _unbatched(c, y, own)
-    return y if results == 1 else (y, None)
+    return _unbatched(c, y, own)
 
+
+_PLACES = "its positions are not offered"
 
 CONVERTERS: dict[str, Converter] = {
     "convolution": _convolution,
-    **{f"max_pool{n}d": partial(_max_pool, n, positions=False) for n in (1, 2, 3)},
-    **{f"max_pool{n}d_with_indices": partial(_max_pool, n, positions=True) for n in (2, 3)},
+    **{f"max_pool{n}d": partial(_max_pool, n) for n in (1, 2, 3)},
+    **{f"max_pool{n}d_with_indices": first_of(2, partial(_max_pool, n), _PLACES) for n in (2, 3)},
     **{f"avg_pool{n}d": partial(_avg_pool, n) for n in (1, 2, 3)},
     **{f"_adaptive_avg_pool{n}d": partial(_adaptive, "avg", n) for n in (2, 3)},
-    **{f"adaptive_max_pool{n}d": partial(_adaptive, "max", n, results=2) for n in (2, 3)},
+    **{
+        f"adaptive_max_pool{n}d": first_of(2, partial(_adaptive, "max", n), _PLACES)
+        for n in (2, 3)
+    },
 }

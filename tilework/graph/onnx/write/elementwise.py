@@ -53,10 +53,7 @@ def _modulo(w: Writer, node: Node, inputs: Sequence[str], out: str, *, fmod: boo
 
 
 def _cast(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    from onnx import helper
-
-    dtype = numpy_dtype(node.attrs["to"])
-    w.add("Cast", inputs, out, to=helper.np_dtype_to_tensor_dtype(dtype))
+    w.cast(inputs[0], node.attrs["to"], out)
 
 
 def _not_equal(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
