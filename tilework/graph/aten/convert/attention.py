@@ -13,14 +13,11 @@ from tilework.graph.aten.convert.matrices import linear
 from tilework.index.extents import known
 
 if TYPE_CHECKING:
-    from torch.fx import Node
-
     from tilework.index.extents import Extent
 
 
 def _attention(
     c: AtenContext,
-    node: Node,
     query: Any,
     key: Any,
     value: Any,
@@ -132,7 +129,6 @@ def _normal(c: AtenContext, x: Value, weight: Any, bias: Any, epsilon: float) ->
 
 def _encoder_layer(
     c: AtenContext,
-    node: Node,
     x: Any,
     width: int,
     heads: int,
@@ -176,7 +172,6 @@ def _encoder_layer(
 
 def _multi_head(
     c: AtenContext,
-    node: Node,
     query: Any,
     key: Any,
     value: Any,

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tilework.graph.aten.context import AtenContext, Converter, Value
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def product(c: AtenContext, x: Value, y: Value) -> Value:
@@ -27,13 +24,12 @@ _Product = Callable[[AtenContext, Value, Value], Value]
 
 
 def _product(multiply: _Product) -> Converter:
-    return lambda c, node, a, b: multiply(c, c.value(a), c.value(b))
+    return lambda c, a, b: multiply(c, c.value(a), c.value(b))
 
 
 def _product_and_sum(
     multiply: _Product,
     c: AtenContext,
-    node: Node,
     bias: Any,
     a: Any,
     b: Any,
@@ -85,7 +81,7 @@ def _unfolded(c: AtenContext, x: Value) -> Value | None:
     return None
 
 
-def _vector(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
+def _vector(c: AtenContext, a: Any, b: Any) -> Value:
     """A matrix or a vector times a vector."""
     x, y = c.value(a), c.value(b)
     rows = c.shape(x)[:-1]
@@ -93,7 +89,7 @@ def _vector(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     return c.reshape(product(c, x, c.reshape(y, (-1, 1))), rows)
 
 
-def _linear(c: AtenContext, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
+def _linear(c: AtenContext, x: Any, weight: Any, bias: Any = None) -> Value:
     return linear(c, c.value(x), weight, bias)
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS, numpy_dtype
-from tilework.graph.aten.context import AtenContext, Converter, Value, first_of, output_dtype
+from tilework.graph.aten.context import AtenContext, Converter, Value, first_of
 from tilework.index.extents import known
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def channels(c: AtenContext, x: Value, rank: int) -> Value:
@@ -23,7 +20,6 @@ def channels(c: AtenContext, x: Value, rank: int) -> Value:
 
 def _batch_norm(
     c: AtenContext,
-    node: Node,
     x: Any,
     weight: Any,
     bias: Any,
@@ -47,7 +43,6 @@ def _batch_norm(
 
 def _own_batch_norm(
     c: AtenContext,
-    node: Node,
     x: Any,
     weight: Any,
     bias: Any,
@@ -76,7 +71,7 @@ def _scaled(c: AtenContext, y: Value, weight: Any, bias: Any, rank: int) -> Valu
 
 
 def _layer_norm(
-    c: AtenContext, node: Node, x: Any, shape: Any, weight: Any, bias: Any, epsilon: float
+    c: AtenContext, x: Any, shape: Any, weight: Any, bias: Any, epsilon: float
 ) -> Value:
     v = c.value(x)
     dtype = c.dtype(v)
@@ -93,7 +88,6 @@ def _layer_norm(
 
 def _group_norm(
     c: AtenContext,
-    node: Node,
     x: Any,
     weight: Any,
     bias: Any,
@@ -111,10 +105,8 @@ def _group_norm(
     return c.reshape(_scaled(c, y, weight, bias, c.rank(y)), shape)
 
 
-def _softmax(
-    op: str, c: AtenContext, node: Node, x: Any, dim: int, half_to_float: bool = False
-) -> Value:
-    v = c.value(x, output_dtype(node))
+def _softmax(op: str, c: AtenContext, x: Any, dim: int, half_to_float: bool = False) -> Value:
+    v = c.value(x, c.output_dtype())
     if not c.rank(v):
         return c.reshape(c.op(op, c.reshape(v, (1,)), axis=0), ())
     return c.op(op, v, axis=c.axis(dim, c.rank(v)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.graph.aten.context import (
     AtenContext,
@@ -12,13 +12,9 @@ from tilework.graph.aten.context import (
     Unsupported,
     Value,
     few_enough,
-    output_dtype,
     used,
 )
 from tilework.index.extents import known
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 _FEATURE_MAPS = (3, 4, 5)  # dimensions of what may run in either layout
 
@@ -44,44 +40,39 @@ def reduced(c: AtenContext, kind: str, x: Value, dim: Any, keepdim: bool = False
 def _reduction(
     kind: str,
     c: AtenContext,
-    node: Node,
     x: Any,
     dim: Any = None,
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Value:
-    return reduced(c, kind, c.value(x, output_dtype(node)), dim, keepdim)
+    return reduced(c, kind, c.value(x, c.output_dtype()), dim, keepdim)
 
 
 def _total(kind: str) -> Converter:
     """Over all dimensions."""
-    return lambda c, node, x, dtype=None: reduced(c, kind, c.value(x, output_dtype(node)), None)
+    return lambda c, x, dtype=None: reduced(c, kind, c.value(x, c.output_dtype()), None)
 
 
-def _truth(
-    kind: str, c: AtenContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False
-) -> Value:
+def _truth(kind: str, c: AtenContext, x: Any, dim: Any = None, keepdim: bool = False) -> Value:
     """Whether any element is true, or all are: extrema of bool."""
     y = reduced(c, kind, c.value(x, "bool"), dim, keepdim)
-    return c.cast(y, output_dtype(node))
+    return c.cast(y, c.output_dtype())
 
 
-def _extremum(
-    kind: str, c: AtenContext, node: Node, x: Any, dim: int, keepdim: bool = False
-) -> Any:
+def _extremum(kind: str, c: AtenContext, x: Any, dim: int, keepdim: bool = False) -> Any:
     """Largest or smallest elements along a dimension, and where they are."""
     v = c.value(x)
     if not c.rank(v):
         raise Unsupported("of a scalar")
     values = reduced(c, kind, v, dim, keepdim)
-    if not used(node, 1):
+    if not used(c, 1):
         return values, None
     axis = c.axis(dim, c.rank(v))
     return values, c.op(f"arg{kind}", v, axis=axis, keepdims=keepdim, last=False)
 
 
 def _position(
-    kind: str, c: AtenContext, node: Node, x: Any, dim: int | None = None, keepdim: bool = False
+    kind: str, c: AtenContext, x: Any, dim: int | None = None, keepdim: bool = False
 ) -> Value:
     v = c.value(x)
     rank = c.rank(v)
@@ -96,7 +87,6 @@ def _position(
 
 def _variance(
     c: AtenContext,
-    node: Node,
     x: Any,
     dim: Any = None,
     *,
@@ -115,14 +105,13 @@ def _variance(
     return c.op("multiply", y, c.number(1.0 / (count - less), c.dtype(y)))
 
 
-def _variance_and_mean(c: AtenContext, node: Node, x: Any, dim: Any = None, **kwargs: Any) -> Any:
+def _variance_and_mean(c: AtenContext, x: Any, dim: Any = None, **kwargs: Any) -> Any:
     keepdim = kwargs.get("keepdim", False)
-    return _variance(c, node, x, dim, **kwargs), reduced(c, "mean", c.value(x), dim, keepdim)
+    return _variance(c, x, dim, **kwargs), reduced(c, "mean", c.value(x), dim, keepdim)
 
 
 def _norm(
     c: AtenContext,
-    node: Node,
     x: Any,
     ord: Any = 2,
     dim: Any = None,
@@ -133,13 +122,11 @@ def _norm(
     kinds = {1: "l1", 2: "l2"}
     if ord not in kinds:
         raise Unsupported(f"a norm of order {ord}")
-    return reduced(c, kinds[ord], c.value(x, output_dtype(node)), dim, keepdim)
+    return reduced(c, kinds[ord], c.value(x, c.output_dtype()), dim, keepdim)
 
 
-def _cumulative(
-    kind: str, c: AtenContext, node: Node, x: Any, dim: int, *, dtype: Any = None
-) -> Value:
-    v = c.value(x, output_dtype(node))
+def _cumulative(kind: str, c: AtenContext, x: Any, dim: int, *, dtype: Any = None) -> Value:
+    v = c.value(x, c.output_dtype())
     if not c.rank(v):
         return v
     axis = c.axis(dim, c.rank(v))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, first_of
 from tilework.graph.aten.convert.normal import channels
 from tilework.graph.operators.windows import ceil_pads
 from tilework.index.extents import known_shape
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def _each(numbers: Any, rank: int) -> tuple[int, ...]:
@@ -23,7 +20,6 @@ def _each(numbers: Any, rank: int) -> tuple[int, ...]:
 
 def _convolution(
     c: AtenContext,
-    node: Node,
     x: Any,
     weight: Any,
     bias: Any,
@@ -85,7 +81,6 @@ def _unbatched(c: AtenContext, y: Value, x: Value) -> Value:
 def _max_pool(
     rank: int,
     c: AtenContext,
-    node: Node,
     x: Any,
     kernel: Any,
     stride: Any = None,
@@ -101,7 +96,6 @@ def _max_pool(
 def _avg_pool(
     rank: int,
     c: AtenContext,
-    node: Node,
     x: Any,
     kernel: Any,
     stride: Any = None,
@@ -122,14 +116,7 @@ def _avg_pool(
     return _unbatched(c, y, own)
 
 
-def _adaptive(
-    kind: str,
-    rank: int,
-    c: AtenContext,
-    node: Node,
-    x: Any,
-    size: Sequence[int],
-) -> Value:
+def _adaptive(kind: str, rank: int, c: AtenContext, x: Any, size: Sequence[int]) -> Value:
     own = c.value(x)
     v = own if c.rank(own) == rank + 2 else c.reshape(own, (1, *c.shape(own)))
     wanted = _each(size, rank)
