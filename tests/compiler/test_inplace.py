@@ -172,7 +172,7 @@ def test_a_value_that_is_read_later_is_left_alone():
 
 def conv1(b, x):
     w = np.random.default_rng(7).standard_normal((50, 50), np.float32) / 7
-    return b.op("dense", x, b.constant(w, f"w{len(b.nodes)}"))
+    return b.op("dense", x, b.constant(w, f"w{len(b.producer)}"))
 
 
 def test_tenants_overlap_no_other_value_alive():

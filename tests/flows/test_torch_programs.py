@@ -31,7 +31,7 @@ def test_a_wrong_converter_is_found_and_the_program_made_small(path, monkeypatch
     from tilework.graph.aten.convert import CONVERTERS
 
     wrong = CONVERTERS["neg"]
-    monkeypatch.setitem(CONVERTERS, "neg", lambda c, node, x: wrong(c, node, wrong(c, node, x)))
+    monkeypatch.setitem(CONVERTERS, "neg", lambda c, x: wrong(c, wrong(c, x)))
     case = next(
         found for found in map(path.make, range(200)) if "neg" in path.describe(found).split()
     )

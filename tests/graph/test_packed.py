@@ -58,7 +58,7 @@ problems = st.builds(
 
 
 @given(p=problems)
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_products_are_those_of_numpy(p, tmp_path_factory):
     net = network(p.model(), tmp_path_factory.mktemp("packed"))
     assert packed_products(net)

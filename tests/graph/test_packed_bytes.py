@@ -73,7 +73,7 @@ problems = st.builds(
 
 
 @given(p=problems)
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_products_are_those_of_the_rule(p, tmp_path_factory):
     net = network(p.model(), tmp_path_factory.mktemp("packed"))
     assert {n.op for n in optimize(net).nodes} >= set(BLOCKS)

@@ -13,7 +13,7 @@ from tilework.model.draft import draft_of
 from tilework.model.metrics import pairwise_accuracy, peak_score
 from tilework.space import SearchSpace
 
-DEVICES = ("a100", "t4", "l4")
+DEVICES = ("a100", "t4")
 ROWS = 96
 
 

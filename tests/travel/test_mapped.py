@@ -14,8 +14,14 @@ from tilework.graph import Builder
 from tilework.space import SearchSpace
 from tilework.target import Target
 from tilework.task import SearchTask
-from tilework.travel.mapped import alternatives, mapped
+from tilework.travel.mapped import alternatives
 from tilework.travel.structure import gap, pairs
+
+
+def mapped(source, target, rows):
+    """The nearest row of ``target`` for each of ``source``, where there is one."""
+    return alternatives(source, target, rows, 1).rows
+
 
 TARGETS = [x86(f"x86-64-v{v}", n) for v in (2, 3, 4) for n in (1, 2)]
 

@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -135,6 +136,12 @@ class Network:
                 readers.setdefault(value, []).append(node)
         return {v: tuple(nodes) for v, nodes in readers.items()}
 
+    def alone(self, value: str) -> bool:
+        """Whether one node reads ``value``, once, and nobody else does."""
+        readers = self.consumers.get(value, ())
+        once = len(readers) == 1 and readers[0].inputs.count(value) == 1
+        return once and value not in self.outputs
+
     @cached_property
     def producer(self) -> dict[str, Node]:
         """The node that defines each computed value."""
@@ -211,6 +218,10 @@ class Builder:
     Args:
         name: of the network.
         source: a network that this one is made from: what is kept of it is not inferred again.
+
+    Attributes:
+        renamed: by the names of the source's values, those that they have here, as far as it was
+            rewritten.
     """
 
     def __init__(self, name: str, source: Network | None = None) -> None:
@@ -218,8 +229,9 @@ class Builder:
         self._source = source
         self.inputs: dict[str, ValueType] = {}
         self.constants: dict[str, np.ndarray] = {}
-        self.nodes: list[Node] = []
+        self.producer: dict[str, Node] = {}
         self.types: dict[str, ValueType] = {}
+        self.renamed: dict[str, str] = {}
         self._next: dict[str, int] = {}
 
     def _unique(self, hint: str) -> str:
@@ -268,7 +280,7 @@ class Builder:
         if any(0 in self.types[v].shape for v in inputs):
             return self._without_empty(node, kind)
         self.types[node.name] = kind
-        self.nodes.append(node)
+        self.producer[node.name] = node
         return node.name
 
     def _without_empty(self, node: Node, kind: ValueType) -> str:
@@ -296,8 +308,19 @@ class Builder:
             return self.op(node.op, *inputs, name=node.name, **node.attrs)
         self.types[node.name] = source.types[node.name]
         same = inputs == node.inputs
-        self.nodes.append(node if same else Node(node.op, inputs, node.name, node.attrs))
+        self.producer[node.name] = node if same else replace(node, inputs=inputs)
         return node.name
+
+    def node(self, value: str, *ops: str) -> Node | None:
+        """The node that defines ``value``, if it is one of ``ops``."""
+        node = self.producer.get(value)
+        return node if node is not None and node.op in ops else None
+
+    def unviewed(self, value: str) -> str:
+        """What ``value`` is of, seen in other shapes."""
+        while (view := self.node(value, "reshape")) is not None:
+            value = view.inputs[0]
+        return value
 
     def shape(self, value: str) -> tuple[Extent, ...]:
         """Extents of ``value``."""
@@ -311,11 +334,11 @@ class Builder:
             names: of the outputs, where these are others than those of the values.
         """
         needed = set(outputs)
-        for node in reversed(self.nodes):
+        for node in reversed(self.producer.values()):
             if node.name in needed:
                 needed.update(node.inputs)
         constants = {n: a for n, a in self.constants.items() if n in needed}
-        nodes = tuple(n for n in self.nodes if n.name in needed)
+        nodes = tuple(n for n in self.producer.values() if n.name in needed)
         ends = tuple(outputs), tuple(names)
         net = Network(self.name, dict(self.inputs), constants, nodes, *ends)
         known = (*self.inputs, *constants, *(n.name for n in nodes))
@@ -323,34 +346,29 @@ class Builder:
         return net
 
 
-Rule = Callable[[Builder, Node, tuple[str, ...]], str]
-
-
-def keep(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-    """The rule that changes nothing: append ``node`` reading ``inputs``."""
-    return b.keep(node, inputs)
+Rule = Callable[[Builder, Node, tuple[str, ...]], str | None]
 
 
 def rewrite(net: Network, rule: Rule) -> Network:
     """Rebuild ``net`` in execution order; ``rule`` says what takes each node's place.
 
     The rule gets the builder of the new network, the old node, and the new names of its inputs,
-    and returns the new name of its output. Dead nodes and constants disappear.
-    Where nothing changes, the network itself comes back. A node stays as it is where the rule
-    hangs on what a run decides.
+    and returns the new name of its output, or None: the node stays as it is. So it does where the
+    rule hangs on what a run decides. Dead nodes and constants disappear. Where nothing changes,
+    the network itself comes back.
     """
     b = Builder(net.name, net)
     b.inputs.update(net.inputs)
     b.constants.update(net.constants)
     known = (*net.inputs, *net.constants)
     b.types.update((name, net.types[name]) for name in known)
-    new = dict(zip(known, known, strict=True))
+    new = b.renamed = dict(zip(known, known, strict=True))
     for node in net.nodes:
         inputs = tuple([new[v] for v in node.inputs])
-        try:
-            new[node.name] = rule(b, node, inputs)
-        except (Undecided, UnknownExtent):
-            new[node.name] = b.keep(node, inputs)
+        value = None
+        with suppress(Undecided, UnknownExtent):
+            value = rule(b, node, inputs)
+        new[node.name] = b.keep(node, inputs) if value is None else value
     rewritten = b.finish([new[v] for v in net.outputs], net.names)
     same = (
         rewritten.outputs == net.outputs

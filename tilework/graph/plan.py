@@ -188,7 +188,7 @@ def _outputs_computed(net: Network) -> Network:
     copied = rewrite(net, rule)
     b = Builder(net.name)
     b.inputs, b.constants = dict(copied.inputs), dict(copied.constants)
-    b.types, b.nodes = dict(copied.types), list(copied.nodes)
+    b.types, b.producer = dict(copied.types), dict(copied.producer)
     outputs = [v if returned(v, b) else b.op("identity", v, name=f"{v}_out") for v in net.outputs]
     return b.finish(outputs)
 

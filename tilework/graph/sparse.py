@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import NetworkError
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, SPARSE
 from tilework.graph.passes import optimize
 from tilework.index.extents import known, known_shape
@@ -89,16 +89,16 @@ def sparsify(
         raise NetworkError(f"method '{method}' is unknown; known: magnitude, random")
     count = 0
 
-    def convert(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def convert(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         nonlocal count
         weight = _weight(b, node, inputs)
         if weight is None or weight.shape[1] % width:
-            return keep(b, node, inputs)
+            return None
         if sparsity is not None:
             rng = np.random.default_rng([seed, count]) if method == "random" else None
             weight = prune(weight, sparsity, block, rng)
         elif zero_share(weight, block) < own_zeros:
-            return keep(b, node, inputs)
+            return None
         count += 1
         return _sparse(b, node, inputs, to_bsr(weight, block), weight.shape[0])
 
@@ -152,9 +152,9 @@ def densify(net: Network) -> Network:
     return rewrite(net, _densified)
 
 
-def _densified(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+def _densified(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if node.op not in SPARSE:
-        return keep(b, node, inputs)
+        return None
     x, *parts = inputs
     shape, units = b.shape(x), node.attrs["units"]
     channel = 1 if node.op == "sparse_dense" else node.attrs["axis"] % len(shape)

@@ -12,7 +12,6 @@ from tilework.ops.einsum import einsum
 from tilework.ops.elementwise import (
     UNARY,
     add,
-    broadcast_index,
     clip,
     copy,
     divide,
@@ -22,7 +21,6 @@ from tilework.ops.elementwise import (
     multiply,
     relu,
     subtract,
-    unary,
 )
 from tilework.ops.indexing import (
     arange,
@@ -63,12 +61,12 @@ from tilework.ops.transposed import phase_conv, phase_weights
 
 __all__ = [
     "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "adaptive_pool", "add", "arange", "arg_extremum",
-    "avg_pool", "broadcast_index", "clip", "col2im", "concatenate", "conv", "copy",
+    "avg_pool", "clip", "col2im", "concatenate", "conv", "copy",
     "cumulative", "dense", "depthwise_conv", "divide", "einsum",
     "elementwise", "expand", "gather_nd", "global_avg_pool", "group_norm", "grouped_conv",
     "hardmax", "local_response_norm", "log_softmax", "lp_pool", "matmul", "max_pool",
     "max_pool_positions", "maximum", "minimum", "multiply", "normalize", "one_hot", "pad",
     "pad_with_self", "phase_conv", "phase_weights", "reduce", "relu", "replace_rows", "resample",
     "reverse_sequence", "scatter_elements", "scatter_rows", "softmax", "strided_slice",
-    "subtract", "take", "take_along", "tf32_products", "top_k", "transpose", "trilu", "unary",
+    "subtract", "take", "take_along", "tf32_products", "top_k", "transpose", "trilu",
 ]  # fmt: skip

@@ -80,12 +80,12 @@ def conv(
     rc = te.reduce_axis(ci, "rc")
 
     def last(*at: te.Expr) -> te.Expr:
-        where = _window(at[1:-1], taps, strides, dilation)
+        where = window(at[1:-1], taps, strides, dilation)
         element = computed(padded[(at[0], *where, rc)], sums)
         return te.sum(element * computed(weight[(*taps, rc, at[-1])], sums), axis=[*taps, rc])
 
     def first(*at: te.Expr) -> te.Expr:
-        where = _window(at[2:], taps, strides, dilation)
+        where = window(at[2:], taps, strides, dilation)
         element = computed(padded[(at[0], rc, *where)], sums)
         return te.sum(element * computed(weight[(at[1], rc, *taps)], sums), axis=[rc, *taps])
 
@@ -128,7 +128,7 @@ def depthwise_conv(
     taps = _taps(kernel)
 
     def body(*at: te.Expr) -> te.Expr:
-        where = _window(at[1:-1], taps, strides, dilation)
+        where = window(at[1:-1], taps, strides, dilation)
         zero = te.const(0, "int32")
         return te.sum(
             computed(padded[(at[0], *where, at[-1])], sums)
@@ -175,7 +175,7 @@ def grouped_conv(
     rc = te.reduce_axis(ci, "rc")
 
     def body(*at: te.Expr) -> te.Expr:
-        where = _window(at[1:-2], taps, strides, dilation)
+        where = window(at[1:-2], taps, strides, dilation)
         return te.sum(
             computed(padded[(at[0], *where, at[-2], rc)], sums)
             * computed(weight[(*taps, rc, at[-2], at[-1])], sums),
@@ -206,7 +206,7 @@ def _taps(kernel: Sequence[Extent]) -> tuple[te.Axis, ...]:
     return tuple(te.reduce_axis(k, name) for k, name in zip(kernel, names, strict=True))
 
 
-def _window(
+def window(
     at: Sequence[te.Expr], taps: Sequence[te.Axis], strides: Sequence[int], dilation: Sequence[int]
 ) -> list[te.Expr]:
     """Where the window of each output position reads, one index per spatial axis."""

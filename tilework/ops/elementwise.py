@@ -178,11 +178,6 @@ def clip(x: te.Tensor, low: float, high: float) -> te.Tensor:
     return te.compute(x.shape, body, name="T_clip", axis_names=axis_names(x.ndim))
 
 
-def unary(x: te.Tensor, function: str) -> te.Tensor:
-    """A function of one element of `SCALARS`, element by element."""
-    return elementwise(function, x)
-
-
 def copy(x: te.Tensor) -> te.Tensor:
     """``x`` itself, in its own memory."""
     return te.compute(x.shape, lambda *ax: x[ax], name="T_copy", axis_names=axis_names(x.ndim))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tilework import te
 from tilework.dtypes import finite_range
 from tilework.index.extents import Extent, known_shape
-from tilework.ops.conv import output_sizes
+from tilework.ops.conv import output_sizes, window
 from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
@@ -38,9 +38,7 @@ def max_pool(
     taps = _taps(kernel)
 
     def body(*at: te.Expr) -> te.Expr:
-        where = [
-            i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
-        ]
+        where = window(at[1:-1], taps, strides, dilation)
         return te.max(computed(padded[(at[0], *where, at[-1])]), axis=[*taps])
 
     out = output_sizes(size, kernel, strides, pads, dilation)
@@ -71,10 +69,7 @@ def avg_pool(
     taps = _taps(kernel)
 
     def summed(*at: te.Expr) -> te.Expr:
-        where = [
-            i * s + (r * d if d > 1 else r)
-            for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
-        ]
+        where = window(at[1:-1], taps, strides, dilation)
         return te.sum(computed(padded[(at[0], *where, at[-1])]), axis=[*taps])
 
     names = axis_names(data.ndim)
@@ -116,9 +111,7 @@ def lp_pool(
     taps = _taps(kernel)
 
     def summed(*at: te.Expr) -> te.Expr:
-        where = [
-            i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
-        ]
+        where = window(at[1:-1], taps, strides, dilation)
         value = te.abs(computed(padded[(at[0], *where, at[-1])]))
         power = value if p == 1 else value * value if p == 2 else te.pow(value, float(p))
         return te.sum(power, axis=[*taps])
@@ -161,9 +154,7 @@ def max_pool_positions(
     nowhere = te.const(2**31 - 1, "int32")
 
     def position(*at: te.Expr) -> te.Expr:
-        where = [
-            i * s + r * d for i, r, s, d in zip(at[1:-1], taps, strides, dilation, strict=True)
-        ]
+        where = window(at[1:-1], taps, strides, dilation)
         value = computed(padded[(at[0], *where, at[-1])])
         flat = at[0] * c + at[-1]
         inner: te.Expr = te.const(0, "int32")

@@ -6,25 +6,13 @@ Which machine runs them, and how, is behind `tilework.runtime.executor`.
 from __future__ import annotations
 
 from tilework.runtime.arrays import aligned_copy, aligned_empty
-from tilework.runtime.bound import BoundCall
-from tilework.runtime.gap import Gap, KernelGap, explain_gap
+from tilework.runtime.gap import explain_gap
 from tilework.runtime.image import TaskReport, tuned_text, winograd_text
 from tilework.runtime.module import Module
 from tilework.runtime.opening import load_module
-from tilework.runtime.timing import BenchmarkResult, KernelTime
+from tilework.runtime.timing import KernelTime
 
 __all__ = [
-    "BenchmarkResult",
-    "BoundCall",
-    "Gap",
-    "KernelGap",
-    "KernelTime",
-    "Module",
-    "TaskReport",
-    "aligned_copy",
-    "aligned_empty",
-    "explain_gap",
-    "load_module",
-    "tuned_text",
-    "winograd_text",
-]
+    "KernelTime", "Module", "TaskReport", "aligned_copy", "aligned_empty", "explain_gap",
+    "load_module", "tuned_text", "winograd_text",
+]  # fmt: skip

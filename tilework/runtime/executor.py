@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tilework import kinds
 from tilework.errors import ModuleError, TargetError
+from tilework.index.extents import known
 from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Image, Step
 from tilework.runtime.samples import HostStopwatch, Stopwatch
@@ -36,14 +37,30 @@ class Roofline(Protocol):
     def wall_clock(self) -> bool:
         """Whether records and profiles are in the seconds of a clock, as a whole run is timed."""
 
+    def flops(self, step: Step) -> float:
+        """Operations per second that a call may reach."""
+
+    def read_s(self, nbytes: float, footprint: float) -> float:
+        """Time to read so many bytes, of ``footprint`` that are read again and again."""
+
     def seconds(self, step: Step, image: Image) -> float:
-        """The least time that a call can take within a run of the network."""
+        """The least time that a call can take within a run of the network.
+
+        The longer of the arithmetic at its peak and the memory traffic at its peak. Constants are
+        read once in a run, so they come from the level that holds everything the network touches;
+        the other arguments from the level that holds them.
+        """
+        values = known(step.nbytes) - step.constant_bytes
+        read_s = self.constants_s(step, image) + self.read_s(values, values)
+        return max(step.operations / self.flops(step), read_s)
 
     def constants_s(self, step: Step, image: Image) -> float:
         """Time to read the call's constants within a run of the network."""
+        return self.read_s(step.constant_bytes, image.constants.nbytes + image.arena_bytes)
 
     def warm_constants_s(self, step: Step) -> float:
         """The same where the kernel runs again and again, as when it was tuned."""
+        return self.read_s(step.constant_bytes, known(step.nbytes))
 
     def level(self, nbytes: float) -> str:
         """The nearest memory that holds so many bytes, in words, such as ``the L2 cache``."""

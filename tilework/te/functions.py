@@ -21,6 +21,17 @@ from tilework.dtypes import (
 from tilework.index.symbols import Symbolic
 from tilework.te import expr as x
 
+__all__ = [
+    "MATH_FUNCTIONS", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atanh",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call", "cast", "ceil", "const",
+    "cos", "cosh", "equal", "erf", "exp", "expm1", "floor", "floordiv", "floormod", "fmod",
+    "highest", "if_then_else", "isinf", "isnan", "log", "log1p", "logical_not", "logical_xor",
+    "lowest", "max", "maximum", "min", "minimum", "not_equal", "pow", "prod", "reduced",
+    "relu", "round", "round_tf32", "rounded", "rsqrt", "select", "shift_left", "shift_right",
+    "sigmoid", "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv",
+    "truncmod",
+]  # fmt: skip
+
 Limits = Mapping[x.Axis, x.ExprLike] | None
 """Numbers of terms that data decide, by axis: ``{k: indptr[i + 1] - indptr[i]}``. The axis then
 runs over ``0 <= k < min(limit, k.extent)``."""

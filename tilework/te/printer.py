@@ -103,15 +103,14 @@ def op_text(op: Operation, names: Names = default_names) -> str:
     return f"{head} = {expr_text(op.body, names)}"
 
 
-def shorten(line: str, limit: int = 256) -> str:
-    """Cut a line over ``limit`` characters to its first and last halves."""
-    half = limit // 2
-    return line if len(line) <= limit else f"{line[:half]} ..(OMITTED).. {line[-half:]}"
+def _shortened(line: str) -> str:
+    """A line over 256 characters as its first and last halves."""
+    return line if len(line) <= 256 else f"{line[:128]} ..(OMITTED).. {line[-128:]}"
 
 
 def dag_text(ops: tuple[Operation, ...]) -> str:
     """One line per op in stage order; the whole text ends with a newline."""
-    return "".join(shorten(op_text(op)) + "\n" for op in ops)
+    return "".join(_shortened(op_text(op)) + "\n" for op in ops)
 
 
 def canonical_text(ops: tuple[Operation, ...], io: Sequence[Operation]) -> str:

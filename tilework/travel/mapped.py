@@ -77,10 +77,14 @@ class Mapped:
     cost: Floats
 
 
-def mapped(
-    source: Sketch, target: Sketch, rows: Rows, rng: np.random.Generator | None = None
-) -> Rows:
-    """The rows of ``target`` that are nearest to ``rows`` of ``source``, one each, in order.
+def alternatives(
+    source: Sketch,
+    target: Sketch,
+    rows: Rows,
+    most: int,
+    rng: np.random.Generator | None = None,
+) -> Mapped:
+    """Up to ``most`` valid rows of ``target`` for each row of ``source``, the nearest first.
 
     A row with no valid counterpart near it is left out. Between equal sketches of one target rows
     are mapped to themselves.
@@ -89,20 +93,9 @@ def mapped(
         source: the sketch that the rows belong to.
         target: of the same or another workload, for the same or another machine.
         rows: P x D of ``source``.
+        most: rows of ``target`` for each.
         rng: draws what is tried beside the nearest choices; always the same if None.
     """
-    mapped_rows = alternatives(source, target, rows, 1, rng)
-    return mapped_rows.rows
-
-
-def alternatives(
-    source: Sketch,
-    target: Sketch,
-    rows: Rows,
-    most: int,
-    rng: np.random.Generator | None = None,
-) -> Mapped:
-    """Up to ``most`` valid rows of ``target`` for each row of ``source``, the nearest first."""
     rng = np.random.default_rng(0) if rng is None else rng
     rows = source.check(rows) if len(rows) else np.empty((0, source.num_decisions), np.int32)
     empty = Mapped(

@@ -141,18 +141,18 @@ def test_no_prediction_beats_the_roofline():
         for sketch in SearchSpace.of(task).sketches:
             if sketch.transforms:
                 continue  # of Winograd: fewer operations than the task has
-            rows = sketch.sample(rng, 900)
+            rows = sketch.sample(rng, 300)
             total += len(rows)
             moved = sum(math.prod(t.shape) * 4 for t in sketch.dag.outputs)
             found = DRAFT.seconds(sketch, rows)
             assert np.isfinite(found).all()
             assert (found >= max(task.flops / peak, moved / device.dram_bytes_per_s)).all()
-    assert total >= 20_000
+    assert total >= 6_000
     block = matmul(512, 768, 256)
-    rows = rows_of(block, 400_000)
-    rows = rows[valid(nest_of(block, rows), A100)][: 100_000 - total]
+    rows = rows_of(block, 120_000)
+    rows = rows[valid(nest_of(block, rows), A100)][: 30_000 - total]
     bound = max(2 * 512 * 768 * 256 / peak, 4 * (512 * 768 + 256 * 1280) / device.dram_bytes_per_s)
-    assert total + len(rows) == 100_000
+    assert total + len(rows) == 30_000
     assert (seconds(block, rows, A100) >= bound).all()
 
 

@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from tilework.graph.aten.context import Unsupported
 from tilework.graph.aten.sizes import ROOMS, Sizes
-from tilework.graph.aten.walk import (
-    Computed,
-    Passed,
-    Stays,
-    Translation,
-    from_graph,
-    memory_order,
-)
+from tilework.graph.aten.walk import Computed, Passed, Stays, Translation, from_graph, memory_order
 
 __all__ = [
     "ROOMS", "Computed", "Passed", "Sizes", "Stays", "Translation", "Unsupported", "from_graph",

@@ -41,7 +41,12 @@ class AtenContext:
     Args:
         b: takes the nodes.
         extent: what a size of an example value is.
+
+    Attributes:
+        node: that is translated now.
     """
+
+    node: Node
 
     def __init__(self, b: Builder, extent: Callable[[Any], Extent] = int) -> None:
         self.b, self.extent = b, extent
@@ -155,11 +160,26 @@ class AtenContext:
         """``x`` with elements of another type."""
         return x if self.dtype(x) == dtype else self.op("cast", x, to=dtype)
 
-    def result_shape(self, node: Node) -> Shape:
-        """Extents of a node's (first) result."""
-        results = node.meta["val"]
-        first = results[0] if isinstance(results, (tuple, list)) else results
-        return tuple(map(self.extent, first.shape))
+    def _example(self) -> torch.Tensor:
+        """Of the node's (first) result."""
+        results = self.node.meta["val"]
+        first: torch.Tensor = results[0] if isinstance(results, (tuple, list)) else results
+        return first
+
+    def result_shape(self) -> Shape:
+        """Extents of the node's (first) result."""
+        return tuple(map(self.extent, self._example().shape))
+
+    def output_dtype(self) -> str:
+        """Element type of the node's (first) result.
+
+        Raises:
+            Unsupported: networks have no such type.
+        """
+        name = dtype_name(self._example().dtype)
+        if name is None:
+            raise Unsupported(f"element type {self._example().dtype}")
+        return name
 
     def reshape(self, x: Value, shape: Sequence[Extent]) -> Value:
         """``x`` with other extents, of which one may be -1."""
@@ -220,26 +240,12 @@ def _converted(array: NDArray[Any], dtype: str) -> NDArray[Any]:
 Result = Any
 """What a node means: a `Value`, a tensor, or a tuple of them with None for what is not offered."""
 Converter = Callable[..., Result]
-"""Called with the context, the node, and its arguments."""
+"""Called with the context and the node's arguments."""
 
 
 def plain(op: str, **attrs: Any) -> Converter:
     """An operator that takes what the node takes, and has these attributes."""
-    return lambda c, node, *given: c.op(op, *map(c.value, given), **attrs)
-
-
-def output_dtype(node: Node) -> str:
-    """Element type of a node's (first) result.
-
-    Raises:
-        Unsupported: networks have no such type.
-    """
-    results = node.meta["val"]
-    first = results[0] if isinstance(results, (tuple, list)) else results
-    name = dtype_name(first.dtype)
-    if name is None:
-        raise Unsupported(f"element type {first.dtype}")
-    return name
+    return lambda c, *given: c.op(op, *map(c.value, given), **attrs)
 
 
 _MOST_IN_ORDER = 512
@@ -255,7 +261,18 @@ def few_enough(extent: int) -> None:
         raise Unsupported(f"over {extent} elements it is faster there")
 
 
-def used(node: Node, number: int) -> bool:
+def used(c: AtenContext, number: int) -> bool:
     """Whether anybody reads result ``number`` of a node with several."""
-    readers = (n for n in node.users if n.args[1:2] == (number,))
+    readers = (n for n in c.node.users if n.args[1:2] == (number,))
     return any(n.users for n in readers)
+
+
+def first_of(results: int, convert: Converter, why: str) -> Converter:
+    """``convert`` gives the first of several results; who reads another one is told ``why``."""
+
+    def checked(c: AtenContext, *given: Any, **named: Any) -> tuple[Any, ...]:
+        if any(used(c, number) for number in range(1, results)):
+            raise Unsupported(why)
+        return convert(c, *given, **named), *(None for _ in range(1, results))
+
+    return checked

@@ -212,7 +212,8 @@ class _Walk:
             if known is not None:
                 self.constant.add(node)
                 return known
-        return _converter(node)(self.c, node, *args, **kwargs)
+        self.c.node = node
+        return _converter(node)(self.c, *args, **kwargs)
 
     def _folded(self, node: Node, args: Any, kwargs: Any) -> Any:
         """The result of a node that depends on constants alone; None if it is not for now."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,18 +181,15 @@ def _tested(op: str) -> Callable[..., Item]:
     return lambda a, b: int(_TESTS[op](*_extents(a, b)))
 
 
-def _rounded(up: bool) -> Callable[..., Item]:
-    def one(a: Item) -> Item:
-        return a if not isinstance(a, Share) else Share(a.ceil if up else a.floor, 1)
-
-    return one
+def _rounded(a: Item, *, up: bool) -> Item:
+    return a if not isinstance(a, Share) else Share(a.ceil if up else a.floor, 1)
 
 
 _EACH: dict[str, Callable[..., Item]] = {
     "Add": _either("+"),
-    "Ceil": _rounded(up=True),
+    "Ceil": partial(_rounded, up=True),
     "Div": _quotient,
-    "Floor": _rounded(up=False),
+    "Floor": partial(_rounded, up=False),
     "Max": _extreme("max"),
     "Min": _extreme("min"),
     "Mod": _rest,

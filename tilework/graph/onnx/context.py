@@ -204,8 +204,3 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 def optional(node: onnx.NodeProto, i: int) -> str:
     """Name of the i-th input, empty if it is left out."""
     return node.input[i] if i < len(node.input) else ""
-
-
-def scalar(c: OnnxContext, value: float) -> str:
-    """A constant of rank 0."""
-    return c.b.constant(np.asarray(value, np.float32), "scalar")

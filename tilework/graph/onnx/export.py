@@ -5,14 +5,13 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
 from tilework.graph.ir import Network
+from tilework.graph.onnx.types import type_proto
 from tilework.graph.onnx.write import WRITERS, Writer
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.multiply_packed import multiply_packed
 from tilework.graph.sparse import densify
-from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -48,23 +47,12 @@ def to_model(net: Network) -> onnx.ModelProto:
             raise NetworkError(f"node '{node.name}': operator '{node.op}' has no ONNX form")
         inputs = [writer.names[v] for v in node.inputs]
         WRITERS[node.op](writer, node, inputs, writer.names[node.name])
-    ins = [
-        helper.make_tensor_value_info(n, _kind(t.dtype), known_shape(t.shape))
-        for n, t in net.inputs.items()
-    ]
+    ins = [helper.make_value_info(n, type_proto(t)) for n, t in net.inputs.items()]
     outs = [
-        helper.make_tensor_value_info(writer.names[new], _kind(t.dtype), known_shape(t.shape))
-        for new, t in ((v, inner.types[v]) for v in inner.outputs)
+        helper.make_value_info(writer.names[v], type_proto(inner.types[v])) for v in inner.outputs
     ]
     graph = helper.make_graph(writer.nodes, net.name, ins, outs, writer.initializers)
     opset = helper.make_opsetid("", OPSET)
     return helper.make_model(
         graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="tilework"
     )
-
-
-def _kind(dtype: str) -> int:
-    """ONNX's number of an element type."""
-    from onnx import helper
-
-    return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))

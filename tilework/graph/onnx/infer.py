@@ -74,13 +74,13 @@ def _by_engine(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """What ONNX Runtime knows: of operators of domains that ONNX has not heard of."""
     from onnx import helper
 
-    from tilework.dtypes import numpy_dtype
+    from tilework.graph.onnx.types import element_number
     from tilework.runtime.other import inferred
 
     types = {}
     for name, value in inferred(model.SerializeToString()).items():
         if value.dtype:
-            number = helper.np_dtype_to_tensor_dtype(numpy_dtype(value.dtype))
+            number = element_number(value.dtype)
             # an engine that does not know the rank says the same as of a scalar
             types[name] = helper.make_tensor_type_proto(number, value.shape or None)
     return types

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilework.graph.onnx.context import attributes
@@ -60,13 +61,10 @@ def _gemm(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
     return 2 * math.prod(ys[0]) * _of(xs, 0)[0 if a.get("transA") else 1]
 
 
-def _recurrent(gates: int) -> _Rule:
-    def rule(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
-        first, second, size = _of(xs, 0)  # time and batch, in either order
-        directions, _, hidden = _of(xs, 2)
-        return 2 * first * second * directions * gates * hidden * (size + hidden)
-
-    return rule
+def _recurrent(gates: int, xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
+    first, second, size = _of(xs, 0)  # time and batch, in either order
+    directions, _, hidden = _of(xs, 2)
+    return 2 * first * second * directions * gates * hidden * (size + hidden)
 
 
 def _einsum(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
@@ -99,9 +97,9 @@ _RULES: dict[str, _Rule] = {
     "QLinearMatMul": _matmul,
     "FusedMatMul": _fused_matmul,
     "Gemm": _gemm,
-    "RNN": _recurrent(1),
-    "GRU": _recurrent(3),
-    "LSTM": _recurrent(4),
+    "RNN": partial(_recurrent, 1),
+    "GRU": partial(_recurrent, 3),
+    "LSTM": partial(_recurrent, 4),
     "Einsum": _einsum,
     "Attention": _attention,
     **dict.fromkeys(("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape"), _nothing),

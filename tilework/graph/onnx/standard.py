@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tilework.dtypes import numpy_dtype
+from tilework.graph.onnx.types import type_proto
 from tilework.graph.operators import ValueType
-from tilework.index.extents import known_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -96,7 +95,9 @@ def _dependent(
     version = _version(schema.context_dependent_function_opset_versions, opset)
     if version is None:
         return None
-    protos = [_type_proto(t).SerializeToString() for t in types]
+    protos = [
+        (onnx.TypeProto() if t is None else type_proto(t)).SerializeToString() for t in types
+    ]
     data = schema.get_context_dependent_function_with_opset_version(
         version, node.SerializeToString(), protos
     )
@@ -114,13 +115,3 @@ def _parsed(function: onnx.FunctionProto, data: bytes) -> onnx.FunctionProto | N
         return None
     function.ParseFromString(data)
     return function
-
-
-def _type_proto(t: ValueType | None) -> onnx.TypeProto:
-    import onnx
-    from onnx import helper
-
-    if t is None:
-        return onnx.TypeProto()
-    kind = helper.np_dtype_to_tensor_dtype(numpy_dtype(t.dtype))
-    return helper.make_tensor_type_proto(kind, known_shape(t.shape))

@@ -31,12 +31,18 @@ def static_type(kind: onnx.TypeProto) -> ValueType | None:
     return ValueType(tuple(int(d.dim_value) for d in tensor.shape.dim), dtype)
 
 
+def element_number(dtype: str) -> int:
+    """ONNX's number of an element type."""
+    from onnx import helper
+
+    return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))
+
+
 def type_proto(kind: ValueType) -> onnx.TypeProto:
     """A type of ours as ONNX writes it."""
     from onnx import helper
 
-    number = helper.np_dtype_to_tensor_dtype(numpy_dtype(kind.dtype))
-    return helper.make_tensor_type_proto(number, known_shape(kind.shape))
+    return helper.make_tensor_type_proto(element_number(kind.dtype), known_shape(kind.shape))
 
 
 def array_type(array: np.ndarray) -> onnx.TypeProto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tilework import ops
 from tilework.graph.operators.base import (
@@ -43,16 +44,14 @@ def _broadcast(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return broadcast((a, b))
 
 
-def _to_bool(dtypes: Sequence[str], operands: int) -> Infer:
+def _to_bool(
+    dtypes: Sequence[str], operands: int, types: Sequence[ValueType], attrs: Attrs
+) -> ValueType:
     """Operands of one of ``dtypes``, a result of bool."""
-
-    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-        if len(types) != operands:
-            raise ValueError(f"it takes {operands} operands, got {len(types)}")
-        common_dtype(types, dtypes)
-        return ValueType(broadcast([t.shape for t in types]), "bool")
-
-    return infer
+    if len(types) != operands:
+        raise ValueError(f"it takes {operands} operands, got {len(types)}")
+    common_dtype(types, dtypes)
+    return ValueType(broadcast([t.shape for t in types]), "bool")
 
 
 def _infer_power(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
@@ -111,16 +110,16 @@ OPERATORS = (
     _binary("power", NUMBERS, _infer_power),
     _binary("prelu", NUMBERS, _infer_prelu),
     *(_binary(name, INTEGERS) for name in BITWISE),
-    *(_binary(name, ANY, _to_bool(ANY, 2)) for name in COMPARISONS),
+    *(_binary(name, ANY, partial(_to_bool, ANY, 2)) for name in COMPARISONS),
     *(
-        _binary(f"logical_{name}", ("bool",), _to_bool(("bool",), 2))
+        _binary(f"logical_{name}", ("bool",), partial(_to_bool, ("bool",), 2))
         for name in ("and", "or", "xor")
     ),
     _binary("where", ANY, _infer_where),
     *(_elementwise(name, FLOATS) for name in (*ops.UNARY, "reciprocal")),
     *(_elementwise(name, NUMBERS) for name in SIGNED_UNARY),
     *(_elementwise(name, FLOATS) for name in ACTIVATIONS),
-    *(_elementwise(name, FLOATS, _to_bool(FLOATS, 1)) for name in PREDICATES),
+    *(_elementwise(name, FLOATS, partial(_to_bool, FLOATS, 1)) for name in PREDICATES),
     _elementwise("logical_not", ("bool",)),
     _elementwise("bitwise_not", INTEGERS),
     _elementwise("cast", ANY, _infer_cast),

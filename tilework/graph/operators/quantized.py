@@ -12,6 +12,7 @@ Scales and zero points broadcast to ``x``; what they mean: `tilework.ops.quantiz
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tilework.graph.operators.base import (
     BYTES,
@@ -31,9 +32,16 @@ from tilework.ops import quantized
 
 QUANTIZED = (*BYTES, *WORDS)
 """Element types of quantised numbers."""
+_FLOAT = ("float32",)
 
 
-def _infer(given: Sequence[str], parts: Sequence[Sequence[str]], to: str | None) -> Infer:
+def _infer(
+    given: Sequence[str],
+    parts: Sequence[Sequence[str]],
+    to: str | None,
+    types: Sequence[ValueType],
+    attrs: Attrs,
+) -> ValueType:
     """The type of the first input where the others broadcast to it.
 
     Args:
@@ -41,25 +49,21 @@ def _infer(given: Sequence[str], parts: Sequence[Sequence[str]], to: str | None)
         parts: types of the others.
         to: type of the result; None for that of the last input.
     """
-
-    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-        if len(types) != 1 + len(parts):
-            raise ValueError(f"it takes {1 + len(parts)} operands, got {len(types)}")
-        x, *others = types
-        common_dtype([x], given)
-        for other, dtypes in zip(others, parts, strict=True):
-            common_dtype([other], dtypes)
-            if broadcast((x.shape, other.shape)) != x.shape:
-                raise ValueError(f"{list(other.shape)} does not broadcast to {list(x.shape)}")
-        return ValueType(x.shape, types[-1].dtype if to is None else to)
-
-    return infer
+    if len(types) != 1 + len(parts):
+        raise ValueError(f"it takes {1 + len(parts)} operands, got {len(types)}")
+    x, *others = types
+    common_dtype([x], given)
+    for other, dtypes in zip(others, parts, strict=True):
+        common_dtype([other], dtypes)
+        if broadcast((x.shape, other.shape)) != x.shape:
+            raise ValueError(f"{list(other.shape)} does not broadcast to {list(x.shape)}")
+    return ValueType(x.shape, types[-1].dtype if to is None else to)
 
 
 def _infer_dequantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-    inner = _infer((*QUANTIZED, "int32"), (("float32",), (*QUANTIZED, "int32")), "float32")
     common_dtype([types[0], types[-1]])
-    return inner(types, attrs)
+    integers = (*QUANTIZED, "int32")
+    return _infer(integers, (_FLOAT, integers), "float32", types, attrs)
 
 
 def _infer_flip(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
@@ -71,18 +75,16 @@ def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
     return Operator(name, infer, declare, Pattern.BROADCAST, unmoved)
 
 
-_FLOAT = ("float32",)
-
 OPERATORS = (
     _operator(
         "quantize",
-        _infer(_FLOAT, (_FLOAT, QUANTIZED), None),
+        partial(_infer, _FLOAT, (_FLOAT, QUANTIZED), None),
         declared(quantized.quantize, "reciprocal"),
     ),
     _operator("dequantize", _infer_dequantize, declared(quantized.dequantize)),
     _operator(
         "requantize",
-        _infer(("int32",), (("int32",), _FLOAT, QUANTIZED), None),
+        partial(_infer, ("int32",), (("int32",), _FLOAT, QUANTIZED), None),
         declared(quantized.requantize),
     ),
     Operator(

@@ -7,13 +7,13 @@ Attributes of all: ``axes`` (dimensions, none given: all of them), ``keepdims``;
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tilework import ops, te
 from tilework.graph.operators.base import (
     FLOATS,
     NUMBERS,
     Attrs,
-    Declare,
     Operator,
     Pattern,
     Shape,
@@ -54,19 +54,13 @@ def _infer_position(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType(reduced_shape(x.shape, axes, attrs["keepdims"]), "int64")
 
 
-def _declare(kind: str) -> Declare:
-    def declare(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-        return ops.reduce(t[0], kind, axes_of(a, t[0].ndim), a["keepdims"])
-
-    return declare
+def _declare(kind: str, a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    return ops.reduce(t[0], kind, axes_of(a, t[0].ndim), a["keepdims"])
 
 
-def _declare_position(kind: str) -> Declare:
-    def declare(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-        axis = normal_axis(a["axis"], t[0].ndim)
-        return ops.arg_extremum(t[0], kind, axis, a["keepdims"], a.get("last", False))
-
-    return declare
+def _declare_position(kind: str, a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
+    axis = normal_axis(a["axis"], t[0].ndim)
+    return ops.arg_extremum(t[0], kind, axis, a["keepdims"], a.get("last", False))
 
 
 def _reduction(kind: str) -> Operator:
@@ -76,14 +70,14 @@ def _reduction(kind: str) -> Operator:
     return Operator(
         f"reduce_{kind}",
         shaped(_infer, dtypes),
-        _declare(kind),
+        partial(_declare, kind),
         Pattern.REDUCE,
         permute=moved_axes("axes"),
     )
 
 
 def _position(kind: str) -> Operator:
-    declare = _declare_position(kind)
+    declare = partial(_declare_position, kind)
     return Operator(f"arg{kind}", _infer_position, declare, Pattern.REDUCE, moved_axes("axis"))
 
 

@@ -9,6 +9,7 @@ with weights [CI, CO of one group, K...] in layout ``NCHW``, [K..., CO of one gr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tilework import ops, te
 from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, Shape, declared, shaped
@@ -22,48 +23,42 @@ PHASED = ("phase_conv1d", "phase_conv2d", "phase_conv3d")
 _Rule = Callable[[Sequence[Shape], Attrs], Shape]
 
 
-def _conv_transpose(rank: int) -> _Rule:
-    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-        x, w = shapes
-        groups = attrs.get("groups", 1)
-        for what, shape in (("data", x), ("weights", w)):
-            if len(shape) != rank + 2:
-                raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
-        n, *size, c = channels_last(x, attrs)
-        *kernel, co, ci = w if attrs["layout"] == "NHWC" else (*w[2:], w[1], w[0])
-        if ci != c:
-            raise ValueError(f"the data has {c} channels but the weights expect {ci}")
-        if groups < 1 or c % groups:
-            raise ValueError(f"{groups} groups do not divide {c} input channels")
-        strides, pads, dilation = attrs["strides"], attrs["pads"], attrs["dilation"]
-        more = attrs["output_padding"]
-        if not len(strides) == len(dilation) == len(more) == rank or len(pads) != 2 * rank:
-            raise ValueError(
-                f"strides, pads, dilation and output_padding do not fit {rank} spatial axes"
-            )
-        if min(*strides, *dilation) < 1 or min(*pads, *more) < 0:
-            raise ValueError("strides and dilation must be positive, padding not negative")
-        if max(*strides, *dilation, *pads, *more) > 2**20:
-            raise ValueError("strides, dilation or padding are too large")
-        out = tuple(
-            (m - 1) * s + d * (k - 1) + 1 - pads[i] - pads[i + rank] + extra
-            for i, (m, s, d, k, extra) in enumerate(
-                zip(size, strides, dilation, kernel, more, strict=True)
-            )
+def _conv_transpose(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    x, w = shapes
+    groups = attrs.get("groups", 1)
+    for what, shape in (("data", x), ("weights", w)):
+        if len(shape) != rank + 2:
+            raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
+    n, *size, c = channels_last(x, attrs)
+    *kernel, co, ci = w if attrs["layout"] == "NHWC" else (*w[2:], w[1], w[0])
+    if ci != c:
+        raise ValueError(f"the data has {c} channels but the weights expect {ci}")
+    if groups < 1 or c % groups:
+        raise ValueError(f"{groups} groups do not divide {c} input channels")
+    strides, pads, dilation = attrs["strides"], attrs["pads"], attrs["dilation"]
+    more = attrs["output_padding"]
+    if not len(strides) == len(dilation) == len(more) == rank or len(pads) != 2 * rank:
+        raise ValueError(
+            f"strides, pads, dilation and output_padding do not fit {rank} spatial axes"
         )
-        return as_declared((n, *out, co * groups), attrs)
+    if min(*strides, *dilation) < 1 or min(*pads, *more) < 0:
+        raise ValueError("strides and dilation must be positive, padding not negative")
+    if max(*strides, *dilation, *pads, *more) > 2**20:
+        raise ValueError("strides, dilation or padding are too large")
+    out = tuple(
+        (m - 1) * s + d * (k - 1) + 1 - pads[i] - pads[i + rank] + extra
+        for i, (m, s, d, k, extra) in enumerate(
+            zip(size, strides, dilation, kernel, more, strict=True)
+        )
+    )
+    return as_declared((n, *out, co * groups), attrs)
 
-    return rule
 
-
-def _phase_conv(rank: int) -> _Rule:
-    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-        x, w = shapes
-        tail = w[rank + (0 if attrs["kind"] == "depthwise" else 1) + rank :]
-        pairs = zip(attrs["size"], attrs["strides"], strict=True)
-        return (x[0], *(n for pair in pairs for n in pair), *tail)
-
-    return rule
+def _phase_conv(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    x, w = shapes
+    tail = w[rank + (0 if attrs["kind"] == "depthwise" else 1) + rank :]
+    pairs = zip(attrs["size"], attrs["strides"], strict=True)
+    return (x[0], *(n for pair in pairs for n in pair), *tail)
 
 
 def _phase_weights(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -87,11 +82,13 @@ def _declare_phase_conv(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tens
 
 OPERATORS = (
     *(
-        Operator(op, shaped(_conv_transpose(rank), FLOATS), None, Pattern.OPAQUE)
+        Operator(op, shaped(partial(_conv_transpose, rank), FLOATS), None, Pattern.OPAQUE)
         for rank, op in enumerate(TRANSPOSED, 1)
     ),
     *(
-        Operator(op, shaped(_phase_conv(rank), FLOATS), _declare_phase_conv, Pattern.ANCHOR)
+        Operator(
+            op, shaped(partial(_phase_conv, rank), FLOATS), _declare_phase_conv, Pattern.ANCHOR
+        )
         for rank, op in enumerate(PHASED, 1)
     ),
     Operator(

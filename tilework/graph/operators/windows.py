@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tilework import ops, te
 from tilework.graph.operators.base import (
@@ -10,7 +11,6 @@ from tilework.graph.operators.base import (
     NUMBERS,
     Attrs,
     Declare,
-    Infer,
     Operator,
     Pattern,
     Shape,
@@ -83,80 +83,61 @@ def ceil_pads(
     return (*pads[:rank], *ends)
 
 
-def _conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
-    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-        x, w = shapes
-        groups = attrs.get("groups", 1)
-        for what, shape in (("data", x), ("weights", w)):
-            if len(shape) != rank + 2:
-                raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
-        n, *size, c = channels_last(x, attrs)
-        nhwc = attrs["layout"] == "NHWC"
-        *kernel, ci, co = w if nhwc else (*w[2:], w[1], w[0])
-        if groups < 1 or c % groups or co % groups:
-            raise ValueError(f"{groups} groups do not divide {c} input and {co} output channels")
-        if ci != c // groups:
-            whose = f"each of {groups} groups" if groups > 1 else "the data"
-            raise ValueError(f"{whose} has {c // groups} channels but the weights expect {ci}")
-        return as_declared((n, *window(tuple(size), known_shape(kernel), attrs), co), attrs)
-
-    return rule
+def _conv(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    x, w = shapes
+    groups = attrs.get("groups", 1)
+    for what, shape in (("data", x), ("weights", w)):
+        if len(shape) != rank + 2:
+            raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
+    n, *size, c = channels_last(x, attrs)
+    nhwc = attrs["layout"] == "NHWC"
+    *kernel, ci, co = w if nhwc else (*w[2:], w[1], w[0])
+    if groups < 1 or c % groups or co % groups:
+        raise ValueError(f"{groups} groups do not divide {c} input and {co} output channels")
+    if ci != c // groups:
+        whose = f"each of {groups} groups" if groups > 1 else "the data"
+        raise ValueError(f"{whose} has {c // groups} channels but the weights expect {ci}")
+    return as_declared((n, *window(tuple(size), known_shape(kernel), attrs), co), attrs)
 
 
-def _grouped_conv(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
-    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-        x, w = shapes
-        if len(x) != rank + 3 or len(w) != rank + 3:
-            raise ValueError(f"data and weights must have {rank + 3} dimensions")
-        n, *size, groups, c = x
-        *kernel, ci, weight_groups, co = w
-        if (groups, c) != (weight_groups, ci):
-            raise ValueError(
-                f"the data has {groups} groups of {c} channels but the weights expect "
-                f"{weight_groups} of {ci}"
-            )
-        return (n, *window(tuple(size), known_shape(kernel), attrs), groups, co)
-
-    return rule
+def _grouped_conv(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    x, w = shapes
+    if len(x) != rank + 3 or len(w) != rank + 3:
+        raise ValueError(f"data and weights must have {rank + 3} dimensions")
+    n, *size, groups, c = x
+    *kernel, ci, weight_groups, co = w
+    if (groups, c) != (weight_groups, ci):
+        raise ValueError(
+            f"the data has {groups} groups of {c} channels but the weights expect "
+            f"{weight_groups} of {ci}"
+        )
+    return (n, *window(tuple(size), known_shape(kernel), attrs), groups, co)
 
 
-def _pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
-    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-        if len(shapes[0]) != rank + 2:
-            raise ValueError(f"the data has {len(shapes[0])} dimensions, expected {rank + 2}")
-        n, *size, c = channels_last(shapes[0], attrs)
-        out = window(tuple(size), attrs["kernel"], attrs)
-        dilation = attrs.get("dilation", (1,) * rank)
-        for d, kernel in enumerate(attrs["kernel"]):
-            reach = dilation[d] * (kernel - 1) + 1
-            before, after = attrs["pads"][d], attrs["pads"][d + rank]
-            last = (out[d] - 1) * attrs["strides"][d]
-            if before >= reach or (after >= reach and last >= size[d] + before):
-                raise ValueError("the padding is as large as the window")
-        return as_declared((n, *out, c), attrs)
-
-    return rule
+def _pool(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    if len(shapes[0]) != rank + 2:
+        raise ValueError(f"the data has {len(shapes[0])} dimensions, expected {rank + 2}")
+    n, *size, c = channels_last(shapes[0], attrs)
+    out = window(tuple(size), attrs["kernel"], attrs)
+    dilation = attrs.get("dilation", (1,) * rank)
+    for d, kernel in enumerate(attrs["kernel"]):
+        reach = dilation[d] * (kernel - 1) + 1
+        before, after = attrs["pads"][d], attrs["pads"][d + rank]
+        last = (out[d] - 1) * attrs["strides"][d]
+        if before >= reach or (after >= reach and last >= size[d] + before):
+            raise ValueError("the padding is as large as the window")
+    return as_declared((n, *out, c), attrs)
 
 
-def _positions(rank: int) -> Infer:
-    inner = _pool(rank)
-
-    def infer(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-        common_dtype(types, NUMBERS)
-        return ValueType(inner([t.shape for t in types], attrs), "int64")
-
-    return infer
+def _positions(rank: int, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    common_dtype(types, NUMBERS)
+    return ValueType(_pool(rank, [t.shape for t in types], attrs), "int64")
 
 
-def _lp_pool(rank: int) -> Callable[[Sequence[Shape], Attrs], Shape]:
-    inner = _pool(rank)
-
-    def rule(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
-        if attrs["p"] < 1:
-            raise ValueError(f"p is {attrs['p']}; it must be positive")
-        return inner(shapes, attrs)
-
-    return rule
+def _lp_pool(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    if attrs["p"] < 1:
+        raise ValueError(f"p is {attrs['p']}; it must be positive")
+    return _pool(rank, shapes, attrs)
 
 
 def _adaptive(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -217,12 +198,12 @@ def _products(
 
 
 OPERATORS = (
-    *(_products(op, _conv(spatial_rank(op)), _declare_conv) for op in CONVOLUTIONS),
-    *(_products(op, _grouped_conv(spatial_rank(op)), _declare_grouped) for op in GROUPED),
+    *(_products(op, partial(_conv, spatial_rank(op)), _declare_conv) for op in CONVOLUTIONS),
+    *(_products(op, partial(_grouped_conv, spatial_rank(op)), _declare_grouped) for op in GROUPED),
     *(
         Operator(
             op,
-            shaped(_pool(spatial_rank(op)), NUMBERS),
+            shaped(partial(_pool, spatial_rank(op)), NUMBERS),
             declared(ops.max_pool, *_WINDOW),
             Pattern.ANCHOR,
         )
@@ -231,14 +212,14 @@ OPERATORS = (
     *(
         Operator(
             op,
-            _positions(spatial_rank(op)),
+            partial(_positions, spatial_rank(op)),
             declared(ops.max_pool_positions, *_WINDOW, "columns_first"),
             Pattern.ANCHOR,
         )
         for op in POSITIONS
     ),
     *(
-        _anchor(op, _lp_pool(spatial_rank(op)), declared(ops.lp_pool, *_WINDOW, "p"))
+        _anchor(op, partial(_lp_pool, spatial_rank(op)), declared(ops.lp_pool, *_WINDOW, "p"))
         for op in LP_POOLS
     ),
     _anchor("adaptive_avg_pool", _adaptive, _declare_adaptive("avg")),
@@ -246,7 +227,7 @@ OPERATORS = (
     *(
         _anchor(
             op,
-            _pool(spatial_rank(op)),
+            partial(_pool, spatial_rank(op)),
             declared(ops.avg_pool, *_WINDOW, "count_include_pad", "surplus"),
         )
         for op in AVG_POOLS

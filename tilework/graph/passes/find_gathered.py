@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilework.graph.gathers import chooses_matrices, chosen_dims
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import Shape
-from tilework.graph.passes._built import Built, alone
 from tilework.ops.einsum import Equation, extents, parse
 
 
@@ -21,19 +20,18 @@ def find_gathered(net: Network) -> Network:
     What is gathered is then an operand itself, and the second one, as weights are elsewhere;
     vectors of results run along a dimension of several points.
     """
-    built = Built()
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         form = _form(node)
         if form is None:
-            return keep(b, node, inputs)
+            return None
         for i, value in enumerate(inputs):
-            gathered = _gathered(b, built, value) if _once(net, node.inputs[i]) else None
+            gathered = _gathered(b, value) if _once(net, node.inputs[i]) else None
             if gathered is not None:
                 product = _product(b, node, inputs, form, i, gathered)
                 if product is not None:
                     return product
-        return keep(b, node, inputs)
+        return None
 
     return rewrite(net, rule)
 
@@ -50,7 +48,7 @@ def _form(node: Node) -> Equation | None:
 
 def _once(net: Network, value: str) -> bool:
     """Whether one node alone reads a value, and one alone what it is a view of."""
-    while alone(net, value):
+    while net.alone(value):
         node = net.producer.get(value)
         if node is None or node.op != "reshape":
             return True
@@ -70,8 +68,8 @@ class _Gathered(NamedTuple):
     places: Shape
 
 
-def _gathered(b: Builder, built: Built, value: str) -> _Gathered | None:
-    node = built.node(b, built.unviewed(b, value), "take", "gather_nd")
+def _gathered(b: Builder, value: str) -> _Gathered | None:
+    node = b.node(b.unviewed(value), "take", "gather_nd")
     depth = chosen_dims(node, b.types) if node is not None else None
     if node is None or depth is None:
         return None

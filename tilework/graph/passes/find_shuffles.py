@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.index.extents import known
 
 
@@ -21,15 +21,11 @@ def find_shuffles(net: Network) -> Network:
     if not shuffles:
         return net
 
-    new: dict[str, str] = {}
-
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        for old, value in zip(node.inputs, inputs, strict=True):
-            new[old] = value
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.name not in shuffles:
-            return keep(b, node, inputs)
+            return None
         x, axis, groups = shuffles[node.name]
-        return b.op("shuffle", new[x], name=node.name, axis=axis, groups=groups)
+        return b.op("shuffle", b.renamed[x], name=node.name, axis=axis, groups=groups)
 
     return rewrite(net, rule)
 

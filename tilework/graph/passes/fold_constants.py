@@ -6,7 +6,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.failures import left_alone
-from tilework.graph.ir import Builder, Network, Node, has_symbols, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, has_symbols, rewrite
 from tilework.graph.operators import OPERATORS, infer
 from tilework.index.extents import size
 
@@ -24,23 +24,23 @@ def fold_constants(net: Network) -> Network:
         op(c, d)  ->  the constant op(c, d)
     """
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         other_layout = node.attrs.get("layout", "NHWC") != "NHWC" or "groups" in node.attrs
         later = OPERATORS[node.op].declare is None and node.op != "reshape"  # for other passes
         if other_layout or later or not inputs or any(v not in b.constants for v in inputs):
-            return keep(b, node, inputs)
+            return None
         if has_symbols(node.attrs):
-            return keep(b, node, inputs)
+            return None
         result = infer(node.op, [b.types[v] for v in inputs], node.attrs)
         if node.op != "unpack" and size(result.shape) > _GROWTH + sum(
             b.constants[v].size for v in inputs
         ):
-            return keep(b, node, inputs)
+            return None
         try:
             return b.constant(_evaluate(b, node, inputs, result.dtype), node.name)
         except Exception as e:  # it is computed when the network runs
             left_alone(f"evaluating node '{node.name}' ({node.op}) of constants", e)
-            return keep(b, node, inputs)
+            return None
 
     return rewrite(net, rule)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, MAX_POOLS
 
 
@@ -19,29 +19,26 @@ def fold_pads(net: Network) -> Network:
 
     Pooling takes it only while every window keeps an element of x.
     """
-    unpadded: dict[str, str] = {}
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        if node.op == "pad":
-            unpadded[node.name] = inputs[0]
-        pad = net.producer.get(node.inputs[0]) if node.inputs else None
-        if pad is None or pad.op != "pad" or not _takes(net, node, pad):
-            return keep(b, node, inputs)
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        pad = b.node(inputs[0], "pad") if inputs else None
+        if pad is None or not _takes(b, node, pad):
+            return None
         around = _spatial(pad, node.attrs["layout"])
         if around is None:
-            return keep(b, node, inputs)
+            return None
         attrs = dict(node.attrs)
         attrs["pads"] = tuple(p + q for p, q in zip(attrs["pads"], around, strict=True))
         if node.op in AVG_POOLS:
             attrs["count_include_pad"] = True
         if node.op not in CONVOLUTIONS and not _meets(attrs):
-            return keep(b, node, inputs)
-        return b.op(node.op, unpadded[pad.name], *inputs[1:], name=node.name, **attrs)
+            return None
+        return b.op(node.op, pad.inputs[0], *inputs[1:], name=node.name, **attrs)
 
     return rewrite(net, rule)
 
 
-def _takes(net: Network, node: Node, pad: Node) -> bool:
+def _takes(b: Builder, node: Node, pad: Node) -> bool:
     """Whether the operator's own padding has the same effect as that of ``pad``."""
     value = pad.attrs["value"]
     if node.op in CONVOLUTIONS:
@@ -53,10 +50,8 @@ def _takes(net: Network, node: Node, pad: Node) -> bool:
         none = not any(node.attrs["pads"])
         return bool(value == 0 and (none or node.attrs["count_include_pad"]))
     if node.op in MAX_POOLS:
-        source = net.producer.get(pad.inputs[0])
-        positive = source is not None and (
-            source.op == "relu" or (source.op == "clip" and source.attrs["low"] >= 0)
-        )
+        source = b.node(pad.inputs[0], "relu", "clip")
+        positive = source is not None and source.attrs.get("low", 0) >= 0
         return bool(value == -math.inf or (value == 0 and positive))
     return False
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import NamedTuple
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import Shape
-from tilework.graph.passes._built import Built
 from tilework.ops.einsum import Equation, parse
 
 
@@ -22,15 +21,14 @@ def fold_repeats(net: Network) -> Network:
     Attention of grouped queries would else copy all keys and values, past ones included, several
     times at each run.
     """
-    built = Built()
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.op != "einsum":
-            return keep(b, node, inputs)
+            return None
         form = parse(node.attrs["equation"])
         operands, labels, result = list(inputs), list(form.operands), form.result
         for i in range(len(operands)):
-            repeated = _repeated(b, built, operands[i])
+            repeated = _repeated(b, operands[i])
             if repeated is None:
                 continue
             label, free = labels[i][repeated.dim], set(ascii_letters) - {*"".join(labels), *result}
@@ -47,7 +45,7 @@ def fold_repeats(net: Network) -> Network:
                     labels[j] = labels[j].replace(label, label + times)
             result = result.replace(label, label + times)
         if result == form.result and operands == list(inputs):
-            return keep(b, node, inputs)
+            return None
         y = b.op("einsum", *operands, equation=str(Equation(tuple(labels), result)))
         return b.op("reshape", y, name=node.name, shape=net.types[node.name].shape)
 
@@ -63,10 +61,10 @@ class _Repeated(NamedTuple):
     times: int
 
 
-def _repeated(b: Builder, built: Built, value: str) -> _Repeated | None:
+def _repeated(b: Builder, value: str) -> _Repeated | None:
     """What a value repeats along one dimension, neighbours alike; None if it does not."""
-    whole = built.unviewed(b, value)
-    wide = built.node(b, whole, "expand")
+    whole = b.unviewed(value)
+    wide = b.node(whole, "expand")
     if wide is None:
         return None
     once, often, joined = (b.shape(v) for v in (wide.inputs[0], whole, value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.passes._scales import constant_operand, has_constant_weight, scale_weight
 
 
@@ -29,11 +29,11 @@ def fold_scale_back(net: Network) -> Network:
     if not dropped:
         return net
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.name in dropped:
             return inputs[0]
         if node.name not in scales:
-            return keep(b, node, inputs)
+            return None
         scale, old = scales[node.name], b.constants[inputs[1]]
         if node.op == "add":
             new = (old.astype(np.float64) * scale).astype(old.dtype)

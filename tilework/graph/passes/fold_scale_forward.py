@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.passes._scales import constant_operand, has_constant_weight, scale_weight
 
 # below this a scale is as good as zero: dividing by it could overflow float32
@@ -36,7 +36,7 @@ def fold_scale_forward(net: Network) -> Network:
     if not dropped:
         return net
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.name in dropped:
             return inputs[0]
         if node.name in divide:
@@ -44,7 +44,7 @@ def fold_scale_forward(net: Network) -> Network:
         elif node.name in weights:
             new = scale_weight(node, b.constants[inputs[1]], weights[node.name], "in")
         else:
-            return keep(b, node, inputs)
+            return None
         return b.op(node.op, inputs[0], b.constant(new, inputs[1]), name=node.name, **node.attrs)
 
     return rewrite(net, rule)

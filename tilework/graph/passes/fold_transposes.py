@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
-from tilework.graph.passes._built import Built, alone
 from tilework.index.extents import Extent
 from tilework.index.symbols import exact_quotient
 from tilework.ops.einsum import Equation, parse
@@ -26,25 +26,24 @@ def fold_transposes(net: Network) -> Network:
     The last dimension of a result stays: vectors of it are computed at once. Attention so reads
     and writes its heads where the dense layers around it have them.
     """
-    built = Built()
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        delayed = _delayed(net, b, built, node, inputs)
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        delayed = _delayed(net, b, node, inputs)
         if delayed is not None:
             return delayed
         if node.op == "matmul":
-            return _matmul(b, built, node, inputs)
+            return _matmul(b, node, inputs)
         if node.op == "einsum":
-            return _einsum(b, built, node, inputs)
+            return _einsum(b, node, inputs)
         if node.op == "transpose":
             perm = node.attrs["perm"]
-            product = built.node(b, inputs[0], "einsum")
-            if product is not None and perm[-1] == len(perm) - 1 and alone(net, node.inputs[0]):
+            product = b.node(inputs[0], "einsum")
+            if product is not None and perm[-1] == len(perm) - 1 and net.alone(node.inputs[0]):
                 form = parse(product.attrs["equation"])
                 result = "".join(form.result[p] for p in perm)
                 equation = str(Equation(form.operands, result))
                 return b.op("einsum", *product.inputs, name=node.name, equation=equation)
-        return keep(b, node, inputs)
+        return None
 
     return rewrite(net, rule)
 
@@ -54,42 +53,33 @@ def delay_transposes(net: Network) -> Network:
 
     Once reshapes stand behind elementwise operators, transposes may, too, and meet others.
     """
-    built = Built()
-
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        return _delayed(net, b, built, node, inputs) or keep(b, node, inputs)
-
-    return rewrite(net, rule)
+    return rewrite(net, partial(_delayed, net))
 
 
-def _delayed(
-    net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]
-) -> str | None:
+def _delayed(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if OPERATORS[node.op].pattern <= Pattern.BROADCAST:
-        return _elementwise(net, b, built, node, inputs)
-    return _reshape(net, b, built, node, inputs) if node.op == "reshape" else None
+        return _elementwise(net, b, node, inputs)
+    return _reshape(net, b, node, inputs) if node.op == "reshape" else None
 
 
-def _elementwise(
-    net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]
-) -> str:
+def _elementwise(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     wide = [i for i, v in enumerate(inputs) if math.prod(b.shape(v)) != 1]
-    if len(wide) == 1 and alone(net, node.inputs[wide[0]]):
-        before = built.node(b, inputs[wide[0]], "transpose")
+    if len(wide) == 1 and net.alone(node.inputs[wide[0]]):
+        before = b.node(inputs[wide[0]], "transpose")
         if before is not None and b.shape(inputs[wide[0]]) == net.types[node.name].shape:
             operands = [before.inputs[0] if i == wide[0] else v for i, v in enumerate(inputs)]
             y = b.op(node.op, *operands, name=f"{node.name}_before", **node.attrs)
             return b.op("transpose", y, name=node.name, perm=before.attrs["perm"])
-    return keep(b, node, inputs)
+    return None
 
 
-def _reshape(net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
-    before = built.node(b, inputs[0], "transpose")
-    if before is not None and not alone(net, node.inputs[0]):
+def _reshape(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    before = b.node(inputs[0], "transpose")
+    if before is not None and not net.alone(node.inputs[0]):
         before = None  # it would be moved twice
     parts = split_parts(b.shape(inputs[0]), node.attrs["shape"]) if before is not None else None
     if before is None or parts is None:
-        return keep(b, node, inputs)
+        return None
     perm = before.attrs["perm"]
     order = [perm.index(d) for d in range(len(perm))]  # the transposed dimension of each of x
     shape = tuple(n for d in order for n in parts[d])
@@ -122,21 +112,21 @@ def split_parts(old: Sequence[Extent], new: Sequence[Extent]) -> list[Shape] | N
     return parts
 
 
-def _matmul(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+def _matmul(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     attrs, operands = dict(node.attrs), list(inputs)
     for i, flag in enumerate(("transpose_a", "transpose_b")):
-        before = built.node(b, operands[i], "transpose")
+        before = b.node(operands[i], "transpose")
         if before is not None and tuple(before.attrs["perm"]) == (1, 0):
             operands[i] = before.inputs[0]
             attrs[flag] = not attrs.get(flag, False)
     return b.op(node.op, *operands, name=node.name, **attrs)
 
 
-def _einsum(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+def _einsum(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     form = parse(node.attrs["equation"])
     operands, labels = list(inputs), list(form.operands)
     for i in range(len(operands)):
-        while (before := built.node(b, operands[i], "transpose")) is not None:
+        while (before := b.node(operands[i], "transpose")) is not None:
             perm = before.attrs["perm"]
             operands[i] = before.inputs[0]
             labels[i] = "".join(labels[i][perm.index(d)] for d in range(len(perm)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import integer_range
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, Shape
-from tilework.graph.passes._built import alone
 from tilework.graph.passes._quantised import (
     FLIP,
     Computed,
@@ -55,15 +53,11 @@ def integer_products(net: Network) -> Network:
     matches = {m.last.name: m for m in (_match(net, n) for n in net.nodes) if m is not None}
     if not matches:
         return net
-    new: dict[str, str] = {}  # old values, which nodes that are skipped read
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         match = matches.get(node.name)
-        y = keep(b, node, inputs) if match is None else _Integers(b, match, new).built()
-        new[node.name] = y
-        return y
+        return None if match is None else _Integers(b, match).built()
 
-    new.update((v, v) for v in (*net.inputs, *net.constants))
     return rewrite(net, rule)
 
 
@@ -158,7 +152,7 @@ class _Tail:
 def _tail(net: Network, node: Node, scales: NDArray[np.float32]) -> _Tail:
     """The way from a product to its quantisation; the product alone if there is none."""
     tail, at = _Tail(node), node
-    while alone(net, at.name):
+    while net.alone(at.name):
         (reader,) = net.consumers[at.name]
         bounded = np.isfinite([tail.low, tail.high]).any()
         if reader.op == "quantize" and reader.inputs[0] == at.name:
@@ -218,10 +212,10 @@ def _bias(
 class _Integers:
     """Builds one product of bytes."""
 
-    def __init__(self, b: Builder, match: _Match, new: Mapping[str, str]) -> None:
+    def __init__(self, b: Builder, match: _Match) -> None:
         self.b = b
         self.m = match
-        self.data = new[match.data]
+        self.data = b.renamed[match.data]
         if match.x.dtype == "int8":
             self.data = b.op("flip_sign", self.data)
         self.conv = match.product.op in CONVOLUTIONS
@@ -229,8 +223,8 @@ class _Integers:
         self.attrs = dict(match.product.attrs)
         self.fill = 0  # what is around the data of a convolution
         if isinstance(match.x, Computed):
-            self.scale = new[match.x.scale]
-            self.zero = self._unsigned(new[match.x.zero])
+            self.scale = b.renamed[match.x.scale]
+            self.zero = self._unsigned(b.renamed[match.x.zero])
             if self.conv:
                 self._surround()
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import COMMUTATIVE
 
 _COMPARED = 4096
@@ -31,7 +31,7 @@ def merge_equal(net: Network) -> Network:
         order = tuple(sorted(values)) if node.op in COMMUTATIVE else values
         key = (node.op, order, _frozen(node.attrs))
         if key not in known:
-            known[key] = keep(b, node, values)
+            known[key] = b.keep(node, values)
         return known[key]
 
     return rewrite(net, rule)

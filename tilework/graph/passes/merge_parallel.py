@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS
 from tilework.graph.passes._scales import constant_operand
 from tilework.index.extents import known
@@ -49,10 +49,10 @@ def merge_parallel(net: Network) -> Network:
     gone = {n.name for branches in groups for m in branches for n in m.nodes}
     merged: dict[str, str] = {}  # output of a branch -> its slice of the new network
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.name in first:
             merged.update(_merge(net, b, first[node.name], inputs[0]))
-        return merged.get(node.name, "") if node.name in gone else keep(b, node, inputs)
+        return merged.get(node.name, "") if node.name in gone else None
 
     return rewrite(net, rule)
 

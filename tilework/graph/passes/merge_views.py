@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import Shape
 from tilework.graph.passes.fold_transposes import split_parts
 
@@ -18,40 +18,36 @@ def merge_views(net: Network) -> Network:
         reshape(reshape(x, s), t)                  ->  reshape(x, t), or x where t is its shape
         transpose(reshape(transpose(x))) in the order of x  ->  reshape(x)
     """
-    # new name -> the node as it now stands, so that a chain collapses in one sweep
-    current: dict[str, Node] = {}
+    return rewrite(net, _rule)
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        if node.op not in ("transpose", "reshape"):
-            return keep(b, node, inputs)
-        x = inputs[0]
-        before = current.get(x)
-        op, attrs = node.op, dict(node.attrs)
-        if op == "transpose" and before is not None and before.op == "transpose":
-            x = before.inputs[0]
-            attrs = {"perm": tuple(before.attrs["perm"][p] for p in attrs["perm"])}
-        if op == "transpose" and _keeps_order(b.shape(x), attrs["perm"]):
-            op, attrs = "reshape", {"shape": tuple(b.shape(x)[p] for p in attrs["perm"])}
-        before = current.get(x)
-        if op == "transpose" and before is not None and before.op == "reshape":
-            first = current.get(before.inputs[0])
-            if first is not None and first.op == "transpose":
-                merged = _merged(b.shape(first.inputs[0]), first.attrs["perm"], b.shape(x))
-                if merged is not None and _keeps_order(
-                    merged[0], tuple(merged[1][p] for p in attrs["perm"])
-                ):
-                    shape = tuple(b.shape(x)[p] for p in attrs["perm"])
-                    x, op, attrs = first.inputs[0], "reshape", {"shape": shape}
-        before = current.get(x)
-        if op == "reshape" and before is not None and before.op == "reshape":
-            x = before.inputs[0]
-        if op == "reshape" and tuple(attrs["shape"]) == b.shape(x):
-            return x
-        name = b.op(op, x, name=node.name, **attrs)
-        current[name] = b.nodes[-1]
-        return name
 
-    return rewrite(net, rule)
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    if node.op not in ("transpose", "reshape"):
+        return None
+    x = inputs[0]
+    op, attrs = node.op, dict(node.attrs)
+    before = b.node(x, "transpose")
+    if op == "transpose" and before is not None:
+        x = before.inputs[0]
+        attrs = {"perm": tuple(before.attrs["perm"][p] for p in attrs["perm"])}
+    if op == "transpose" and _keeps_order(b.shape(x), attrs["perm"]):
+        op, attrs = "reshape", {"shape": tuple(b.shape(x)[p] for p in attrs["perm"])}
+    before = b.node(x, "reshape")
+    if op == "transpose" and before is not None:
+        first = b.node(before.inputs[0], "transpose")
+        if first is not None:
+            merged = _merged(b.shape(first.inputs[0]), first.attrs["perm"], b.shape(x))
+            if merged is not None and _keeps_order(
+                merged[0], tuple(merged[1][p] for p in attrs["perm"])
+            ):
+                shape = tuple(b.shape(x)[p] for p in attrs["perm"])
+                x, op, attrs = first.inputs[0], "reshape", {"shape": shape}
+    before = b.node(x, "reshape")
+    if op == "reshape" and before is not None:
+        x = before.inputs[0]
+    if op == "reshape" and tuple(attrs["shape"]) == b.shape(x):
+        return x
+    return b.op(op, x, name=node.name, **attrs)
 
 
 def _merged(shape: Shape, perm: Sequence[int], new: Shape) -> tuple[Shape, list[int]] | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import MAX_POOLS
-from tilework.graph.passes._built import Built
 from tilework.graph.passes._quantised import Parameters, computed, parameters
 
 _MOVES = ("reshape", "transpose", "slice", "concat", *MAX_POOLS)
@@ -30,29 +29,28 @@ def move_quantised(net: Network) -> Network:
     """
     if not any(n.op in ("quantize", "dequantize") for n in net.nodes):
         return net
-    built = Built()
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.op == "quantize":
-            return _quantized(b, built, node, inputs)
+            return _quantized(b, node, inputs)
         if node.op == "dequantize":
-            return _dequantized(b, built, node, inputs)
+            return _dequantized(b, node, inputs)
         if node.op in _MOVES:
-            return _moved(b, built, node, inputs)
-        return keep(b, node, inputs)
+            return _moved(b, node, inputs)
+        return None
 
     return rewrite(net, rule)
 
 
-def _quantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+def _quantized(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     wanted = parameters(b, Node(node.op, inputs, node.name))
     if wanted is None:
-        return keep(b, node, inputs)
+        return None
     x = inputs[0]
-    view = built.node(b, x, "reshape")
+    view = b.node(x, "reshape")
     if view is not None:
         x = view.inputs[0]
-    y = _inner(b, built, x, wanted)
+    y = _inner(b, x, wanted)
     if y is None:
         y = b.op("quantize", x, *wanted.unsigned.constants(b), name=node.name, **node.attrs)
         if wanted.dtype == "int8":
@@ -60,9 +58,9 @@ def _quantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) ->
     return y if view is None else b.op("reshape", y, name=node.name, shape=view.attrs["shape"])
 
 
-def _inner(b: Builder, built: Built, x: str, wanted: Parameters) -> str | None:
+def _inner(b: Builder, x: str, wanted: Parameters) -> str | None:
     """The integers that ``x`` is dequantised from, if they are those that it is quantised to."""
-    before = built.node(b, x, "dequantize")
+    before = b.node(x, "dequantize")
     if before is None:
         return None
     own = parameters(b, before)
@@ -73,30 +71,30 @@ def _inner(b: Builder, built: Built, x: str, wanted: Parameters) -> str | None:
     return None
 
 
-def _dequantized(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
+def _dequantized(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     own = parameters(b, Node(node.op, inputs, node.name))
-    flipped = built.node(b, inputs[0], "flip_sign")
+    flipped = b.node(inputs[0], "flip_sign")
     if own is None or flipped is None or own.dtype != "int8":
-        view = built.node(b, inputs[0], "reshape")
-        inner = None if view is None else built.node(b, view.inputs[0], "flip_sign")
+        view = b.node(inputs[0], "reshape")
+        inner = None if view is None else b.node(view.inputs[0], "flip_sign")
         if own is None or view is None or inner is None or own.dtype != "int8":
-            return keep(b, node, inputs)
+            return None
         x = b.op("reshape", inner.inputs[0], shape=view.attrs["shape"])
     else:
         x = flipped.inputs[0]
     return b.op("dequantize", x, *own.unsigned.constants(b), name=node.name)
 
 
-def _moved(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str:
-    before = [built.node(b, v, "dequantize") for v in inputs]
+def _moved(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    before = [b.node(v, "dequantize") for v in inputs]
     sources = [n for n in before if n is not None and n.inputs[0] not in b.constants]
     all_own = {parameters(b, n) for n in sources}
     own = all_own.pop() if len(all_own) == 1 else None
     if len(sources) < len(inputs):
-        return keep(b, node, inputs)
+        return None
     parts = _computed(b, sources) if own is None else own.constants(b)
     if parts is None:
-        return keep(b, node, inputs)
+        return None
     y = b.op(node.op, *(n.inputs[0] for n in sources), name=f"{node.name}_bytes", **node.attrs)
     return b.op("dequantize", y, *parts, name=node.name)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.graph.passes._built import Built
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.index.extents import known
 from tilework.ops.packed import WORD_BITS, byte_order
 
@@ -21,13 +20,12 @@ def multiply_packed(net: Network) -> Network:
     """
     if not any(n.op == "unpack" for n in net.nodes):
         return net
-    built = Built()
     ordered: dict[str, str] = {}
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        unpack = _packed(b, built, node, inputs) if node.op in ("dense", "matmul") else None
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        unpack = _packed(b, node, inputs) if node.op in ("dense", "matmul") else None
         if unpack is None:
-            return keep(b, node, inputs)
+            return None
         x = inputs[0]
         if node.attrs.get("transpose_a"):
             x = b.op("transpose", x, perm=(1, 0))
@@ -56,11 +54,11 @@ def _of_bytes(b: Builder, name: str, x: str, weights: tuple[str, ...], bits: int
     return b.op("byte_dense", data, scales, totals, *weights, name=name, bits=bits, dtype=dtype)
 
 
-def _packed(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> Node | None:
+def _packed(b: Builder, node: Node, inputs: tuple[str, ...]) -> Node | None:
     """The packed weights that a product reads along their blocks."""
     value, along = inputs[1], node.op == "dense" or bool(node.attrs.get("transpose_b"))
     while True:
-        producer = built.node(b, value, "transpose", "unpack")
+        producer = b.node(value, "transpose", "unpack")
         if producer is None or producer.op == "unpack":
             constant = producer is not None and all(v in b.constants for v in producer.inputs)
             return producer if along and constant else None

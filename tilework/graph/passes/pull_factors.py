@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
-from tilework.graph.passes._built import Built
+from tilework.graph.ir import Builder, Network, Node, rewrite
 
 
 def pull_factors(net: Network) -> Network:
@@ -19,14 +18,13 @@ def pull_factors(net: Network) -> Network:
     its own, as where attention scales queries and keys by the root of its factor each. Values
     of 16 bits stay as they are: their sums might leave the type's range.
     """
-    built = Built()
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.op not in ("einsum", "matmul") or len(inputs) != 2:
-            return keep(b, node, inputs)
+            return None
         factor, operands = 1.0, list(inputs)
         for i, value in enumerate(inputs):
-            scaled = built.node(b, value, "multiply")
+            scaled = b.node(value, "multiply")
             if scaled is None or b.shape(scaled.inputs[0]) != b.shape(value):
                 continue
             number = b.constants.get(scaled.inputs[1])
@@ -35,7 +33,7 @@ def pull_factors(net: Network) -> Network:
                 factor *= float(number.reshape(()))
                 operands[i] = scaled.inputs[0]
         if operands == list(inputs):
-            return keep(b, node, inputs)
+            return None
         y = b.op(node.op, *operands, name=f"{node.name}_plain", **node.attrs)
         rank, dtype = len(b.shape(y)), b.types[y].dtype
         constant = np.full((1,) * rank, factor).astype(dtype)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 
 _CLOSE = 1e-4  # relative; exporters write constants with few digits
 
@@ -39,14 +39,13 @@ def recognize(net: Network) -> Network:
     Factors may stand in any order, powers as products, quotients as products with reciprocals.
     What else reads the values within keeps them.
     """
-    new: dict[str, str] = {}
     view = _View(net)
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        new.update(zip(node.inputs, inputs, strict=True))
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        new = b.renamed
         for pattern in _PATTERNS:
             formula = pattern(view, node)
-            if formula is None or formula.x not in new or not view.fits(formula, node):
+            if formula is None or not view.fits(formula, node):
                 continue
             if formula.shift is None:
                 return b.op(formula.op, new[formula.x], name=node.name, **formula.attrs)
@@ -54,7 +53,7 @@ def recognize(net: Network) -> Network:
             if formula.gain is not None:
                 y = b.op("multiply", y, new[formula.gain])
             return b.op("add", y, new[formula.shift], name=node.name)
-        return keep(b, node, inputs)
+        return None
 
     return rewrite(net, rule)
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, Rule, rewrite
 from tilework.graph.operators import broadcast
-from tilework.graph.passes._built import Built
-
-# (builder, what it has built, node, its new inputs) -> what takes its place, None for itself
-_Rule = Callable[[Builder, Built, Node, tuple[str, ...]], str | None]
 
 
 def simplify_algebra(net: Network) -> Network:
@@ -28,19 +23,15 @@ def simplify_algebra(net: Network) -> Network:
         concat(concat(x, y), z)                   ->  concat(x, y, z)
         concat(x[0:2], x[2:5])                    ->  x[0:5]
     """
-    built = Built()
-
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        for simplify in _RULES.get(node.op, ()):
-            simpler = simplify(b, built, node, inputs)
-            if simpler is not None:
-                return simpler
-        return keep(b, node, inputs)
-
-    return rewrite(net, rule)
+    return rewrite(net, _rule)
 
 
-def _neutral(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    results = (simplify(b, node, inputs) for simplify in _RULES.get(node.op, ()))
+    return next((simpler for simpler in results if simpler is not None), None)
+
+
+def _neutral(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     """An operand that changes nothing, as it is for every element."""
     x, c = inputs
     array = b.constants.get(c)
@@ -57,11 +48,11 @@ _NEUTRAL = {
 }  # fmt: skip
 
 
-def _same_type(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _same_type(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     return inputs[0] if node.attrs["to"] == b.types[inputs[0]].dtype else None
 
 
-def _whole(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _whole(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     """Padding by nothing; a slice that takes all elements in order."""
     if node.op == "slice":
         everything = tuple(node.attrs["size"]) == b.shape(inputs[0])
@@ -80,13 +71,13 @@ def _limits(node: Node) -> tuple[float, float]:
     return float(node.attrs["low"]), float(node.attrs["high"])
 
 
-def _clip(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _clip(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     low, high = _limits(node)
     if math.isnan(low) or math.isnan(high) or low > high:
         return None
     if (low, high) == (-math.inf, math.inf):
         return inputs[0]
-    before = built.node(b, inputs[0], "relu", "clip")
+    before = b.node(inputs[0], "relu", "clip")
     if before is None:
         return None
     first, last = _limits(before)
@@ -100,8 +91,8 @@ def _clip(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str 
     return b.op("clip", before.inputs[0], name=node.name, low=low, high=high)
 
 
-def _pad(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
-    before = built.node(b, inputs[0], "pad")
+def _pad(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    before = b.node(inputs[0], "pad")
     if before is None or before.attrs["value"] != node.attrs["value"]:
         return None
     sums = {
@@ -111,8 +102,8 @@ def _pad(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str |
     return b.op("pad", before.inputs[0], name=node.name, **{**node.attrs, **sums})
 
 
-def _slice(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
-    first = built.node(b, inputs[0], "slice")
+def _slice(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    first = b.node(inputs[0], "slice")
     if first is None:
         return None
     outer = zip(first.attrs["begin"], first.attrs["stride"], node.attrs["begin"], strict=True)
@@ -124,26 +115,26 @@ def _slice(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str
     )  # fmt: skip
 
 
-def _concat(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _concat(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     rank = len(b.shape(inputs[0]))
     axis = node.attrs["axis"] % rank
     flat: list[str] = []
     for value in inputs:
-        inner = built.node(b, value, "concat")
+        inner = b.node(value, "concat")
         nested = inner is not None and inner.attrs["axis"] % rank == axis
         flat += inner.inputs if inner is not None and nested else [value]
     joined = flat[:1]
     for value in flat[1:]:
-        both = _neighbours(b, built, joined[-1], value, axis)
+        both = _neighbours(b, joined[-1], value, axis)
         joined[-1:] = [both] if both is not None else [joined[-1], value]
     if len(joined) == 1:
         return joined[0]
     return b.op("concat", *joined, name=node.name, axis=axis) if joined != list(inputs) else None
 
 
-def _neighbours(b: Builder, built: Built, x: str, y: str, axis: int) -> str | None:
+def _neighbours(b: Builder, x: str, y: str, axis: int) -> str | None:
     """Two slices of one value, the second of which begins along ``axis`` where the first ends."""
-    first, second = built.node(b, x, "slice"), built.node(b, y, "slice")
+    first, second = b.node(x, "slice"), b.node(y, "slice")
     if first is None or second is None or first.inputs != second.inputs:
         return None
     p, q = ({k: list(n.attrs[k]) for k in ("begin", "size", "stride")} for n in (first, second))
@@ -161,7 +152,7 @@ def _neighbours(b: Builder, built: Built, x: str, y: str, axis: int) -> str | No
     return b.op("slice", first.inputs[0], begin=begin, size=size, stride=stride)
 
 
-_RULES: dict[str, tuple[_Rule, ...]] = {
+_RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(_NEUTRAL, (_neutral,)),
     "cast": (_same_type,),
     "pad": (_whole, _pad),

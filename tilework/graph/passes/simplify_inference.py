@@ -6,7 +6,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import BINARY, COMMUTATIVE
 from tilework.index.extents import known_shape
 
@@ -30,7 +30,7 @@ def simplify_inference(net: Network) -> Network:
     return rewrite(net, _rule)
 
 
-def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if node.op == "identity":
         return inputs[0]
     if node.op == "cast" and b.types[inputs[0]].dtype == node.attrs["to"]:
@@ -41,7 +41,7 @@ def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
         return b.op("relu", inputs[0], name=node.name)
     if node.op in BINARY:
         return _binary(b, node, inputs)
-    return keep(b, node, inputs)
+    return None
 
 
 def _batch_norm(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
@@ -68,11 +68,11 @@ def _batch_norm(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     return b.op("add", x, b.constant(shift, f"{node.name}_shift"), name=node.name)
 
 
-def _binary(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+def _binary(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     x, y = inputs
     op = node.op
     if x in b.constants and y in b.constants:
-        return keep(b, node, inputs)
+        return None
     if op in COMMUTATIVE and x in b.constants:
         x, y = y, x
     if y in b.constants and op == "subtract":

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, Rule, rewrite
 from tilework.graph.operators import broadcast
-from tilework.graph.passes._built import Built
 from tilework.index.extents import Extent
 
 _WIDE = ("int32", "int64", "float32", "float64")
-_Rule = Callable[[Builder, Built, Node, tuple[str, ...]], str | None]
 
 
 def simplify_positions(net: Network) -> Network:
@@ -23,28 +19,26 @@ def simplify_positions(net: Network) -> Network:
     """
     if all(n.op != "arange" for n in net.nodes):
         return net
-    built = Built()
-
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        simplify = _RULES.get(node.op)
-        simpler = simplify(b, built, node, inputs) if simplify is not None else None
-        return keep(b, node, inputs) if simpler is None else simpler
-
-    return rewrite(net, rule)
+    return rewrite(net, _rule)
 
 
-def _cast(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    simplify = _RULES.get(node.op)
+    return None if simplify is None else simplify(b, node, inputs)
+
+
+def _cast(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     """Of a type that has all of the numbers."""
-    numbers = built.node(b, inputs[0], "arange")
+    numbers = b.node(inputs[0], "arange")
     to = node.attrs["to"]
     if numbers is None or to not in _WIDE or not numbers.attrs["dtype"].startswith("int"):
         return None
     return b.op("arange", name=node.name, **{**numbers.attrs, "dtype": to})
 
 
-def _reshape(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _reshape(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     """Among dimensions of extent 1."""
-    numbers, shape = built.node(b, inputs[0], "arange"), tuple(node.attrs["shape"])
+    numbers, shape = b.node(inputs[0], "arange"), tuple(node.attrs["shape"])
     wide = [d for d, n in enumerate(shape) if n != 1]
     if numbers is None or len(wide) > 1:
         return None
@@ -54,10 +48,10 @@ def _reshape(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> s
     return b.op("arange", name=node.name, **attrs)
 
 
-def _add(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _add(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     """Each with the same integer added."""
     for row, more in (inputs, inputs[::-1]):
-        numbers, by = built.node(b, row, "arange"), _number(b, built, more)
+        numbers, by = b.node(row, "arange"), _number(b, more)
         if numbers is None or by is None or not numbers.attrs["dtype"].startswith("int"):
             continue
         if broadcast((b.shape(row), b.shape(more))) == b.shape(row):
@@ -66,23 +60,23 @@ def _add(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str |
     return None
 
 
-def _number(b: Builder, built: Built, value: str) -> Extent | None:
+def _number(b: Builder, value: str) -> Extent | None:
     """The one integer that a value consists of, if it is known or an extent."""
     array = b.constants.get(value)
     if array is not None:
         return int(array.item()) if array.size == 1 and array.dtype.kind == "i" else None
-    one = built.node(b, value, "arange")
+    one = b.node(value, "arange")
     if one is None or any(n != 1 for n in one.attrs["shape"]):
         return None
     start: Extent = one.attrs["start"]
     return start
 
 
-def _gather(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _gather(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     """Each element from its own place, as masks read those of keys."""
     x, positions = inputs
     shape, outer = b.shape(x), b.shape(positions)[:-1]
-    joined = built.node(b, positions, "concat")
+    joined = b.node(positions, "concat")
     if joined is None or joined.attrs["axis"] != len(outer) or node.attrs["batch_dims"]:
         return None
     if len(joined.inputs) != len(shape):
@@ -91,7 +85,7 @@ def _gather(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> st
     for part, extent in zip(joined.inputs, shape, strict=True):
         if extent == 1:
             continue
-        axis = _own_places(b, built, part, extent)
+        axis = _own_places(b, part, extent)
         if axis is None:
             return None
         axes.append(axis)
@@ -101,20 +95,20 @@ def _gather(b: Builder, built: Built, node: Node, inputs: tuple[str, ...]) -> st
     return b.op("reshape", x, name=node.name, shape=outer)
 
 
-def _own_places(b: Builder, built: Built, value: str, extent: Extent) -> int | None:
+def _own_places(b: Builder, value: str, extent: Extent) -> int | None:
     """The dimension along which a value counts from 0 to ``extent``, whatever the others hold."""
-    apart = built.node(b, value, "reshape")
+    apart = b.node(value, "reshape")
     if apart is not None and b.shape(value) == (*b.shape(apart.inputs[0]), 1):
         value = apart.inputs[0]
-    wide = built.node(b, value, "expand")
-    row = built.node(b, value if wide is None else wide.inputs[0], "arange")
+    wide = b.node(value, "expand")
+    row = b.node(value if wide is None else wide.inputs[0], "arange")
     if row is None or row.attrs["start"] != 0 or row.attrs["step"] != 1:
         return None
     axis: int = row.attrs["axis"]
     return axis if row.attrs["shape"][axis] == extent else None
 
 
-_RULES: dict[str, _Rule] = {
+_RULES: dict[str, Rule] = {
     "add": _add,
     "cast": _cast,
     "gather_nd": _gather,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
-from tilework.graph.passes._built import Built, alone
 from tilework.index.extents import known_shape
 from tilework.index.symbols import is_static
 
@@ -23,22 +22,21 @@ def sink_reshapes(net: Network) -> Network:
     addition right behind it, where they fuse. Where another operand is computed for this operator
     alone, in the shape that it has, or where an input of the network is reshaped, nothing moves.
     """
-    built = Built()
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if OPERATORS[node.op].pattern > Pattern.BROADCAST:
-            return keep(b, node, inputs)
+            return None
         result = net.types[node.name].shape
         if any(
             net.types[old].shape == result
             and old in net.producer
-            and built.node(b, new, "reshape") is None
-            and alone(net, old)
+            and b.node(new, "reshape") is None
+            and net.alone(old)
             for old, new in zip(node.inputs, inputs, strict=True)
         ):
-            return keep(b, node, inputs)  # it fuses with what computes that operand
+            return None  # it fuses with what computes that operand
         for value in inputs:
-            view = built.node(b, value, "reshape")
+            view = b.node(value, "reshape")
             if view is None or b.shape(value) != result or view.inputs[0] in b.inputs:
                 continue
             inner = b.shape(view.inputs[0])
@@ -47,10 +45,10 @@ def sink_reshapes(net: Network) -> Network:
             shapes = [_as_before(b.shape(v), result, inner) for v in inputs]
             if any(s is None for s in shapes):
                 continue
-            operands = [_view(b, built, v, s) for v, s in zip(inputs, shapes, strict=True)]
+            operands = [_view(b, v, s) for v, s in zip(inputs, shapes, strict=True)]
             y = b.op(node.op, *operands, name=f"{node.name}_flat", **node.attrs)
             return b.op("reshape", y, name=node.name, shape=result)
-        return keep(b, node, inputs)
+        return None
 
     return rewrite(net, rule)
 
@@ -74,13 +72,13 @@ def _as_before(shape: Shape, result: Shape, inner: Shape) -> Shape | None:
     return None
 
 
-def _view(b: Builder, built: Built, value: str, shape: Shape | None) -> str:
+def _view(b: Builder, value: str, shape: Shape | None) -> str:
     """``value`` in another shape."""
     assert shape is not None
     if b.shape(value) == shape:
         return value
     if value in b.constants and is_static(shape):
         return b.constant(b.constants[value].reshape(known_shape(shape)), value)
-    view = built.node(b, value, "reshape")
+    view = b.node(value, "reshape")
     source = view.inputs[0] if view is not None else value
     return source if b.shape(source) == shape else b.op("reshape", source, shape=shape)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, infer
-from tilework.graph.passes._built import Built, alone
 
 _ALSO = ("concat", "batch_norm")
 
@@ -26,23 +26,15 @@ def sink_transposes(net: Network) -> Network:
         f(transpose(x, p), c)                     ->  transpose(f(x, transpose(c, p^-1)), p)
         concat(transpose(x, p), transpose(y, p))  ->  transpose(concat(x, y), p)
     """
-    built = Built()
-
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
-        moved = _moved(net, b, built, node, inputs)
-        return keep(b, node, inputs) if moved is None else moved
-
-    return rewrite(net, rule)
+    return rewrite(net, partial(_moved, net))
 
 
-def _moved(
-    net: Network, b: Builder, built: Built, node: Node, inputs: tuple[str, ...]
-) -> str | None:
+def _moved(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     operator = OPERATORS[node.op]
     if operator.permute is None or not (operator.pattern <= Pattern.INJECTIVE or node.op in _ALSO):
         return None
     maps = inputs[: operator.permuted_inputs]
-    sources = [built.node(b, v, "transpose") for v in maps]
+    sources = [b.node(v, "transpose") for v in maps]
     perms = {tuple(s.attrs["perm"]) for s in sources if s is not None}
     if len(perms) != 1:
         return None
@@ -52,7 +44,7 @@ def _moved(
     operands = []
     for value, old, source in zip(maps, node.inputs, sources, strict=False):
         small = math.prod(b.shape(value)) == 1
-        if source is not None and alone(net, old):
+        if source is not None and net.alone(old):
             operands.append(source.inputs[0])
         elif value in b.constants and len(b.shape(value)) <= rank:
             array = b.constants[value]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
-from tilework.graph.passes._built import Built
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.symbols import exact_quotient
 
@@ -25,20 +24,19 @@ def slice_weights(net: Network) -> Network:
     Only where nobody reads the whole result. Queries, keys and values that one layer computes so
     need no copies; each part is large enough to keep the machine busy.
     """
-    built = Built()
     sliced: dict[str, bool] = {}  # a value may have thousands of slices
 
-    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.op == "slice" and all(s == 1 for s in node.attrs["stride"]):
             x = node.inputs[0]
             if x not in sliced:
                 sliced[x] = _only_slices(net, x)
             if tuple(node.attrs["size"]) != net.types[x].shape and sliced[x]:
                 begin, size = (tuple(node.attrs[k]) for k in ("begin", "size"))
-                part = _part(b, built, inputs[0], begin, size)
+                part = _part(b, inputs[0], begin, size)
                 if part is not None:
                     return part
-        return keep(b, node, inputs)
+        return None
 
     return rewrite(net, rule)
 
@@ -62,9 +60,7 @@ def _only_slices(net: Network, value: str) -> bool:
     return False
 
 
-def _part(
-    b: Builder, built: Built, value: str, begin: Sequence[Extent], size: Sequence[Extent]
-) -> str | None:
+def _part(b: Builder, value: str, begin: Sequence[Extent], size: Sequence[Extent]) -> str | None:
     """The elements of ``value`` from ``begin`` on, or None where they need the whole."""
     shape = b.shape(value)
     if tuple(size) == shape:
@@ -72,7 +68,7 @@ def _part(
     if value in b.constants:
         where = tuple(slice(i, i + n) for i, n in zip(begin, size, strict=True))
         return b.constant(b.constants[value][where], value)
-    node = built.node(b, value, "dense", "transpose", "reshape", *_PLAIN)
+    node = b.node(value, "dense", "transpose", "reshape", *_PLAIN)
     if node is None:
         return None
     if node.op == "dense":
@@ -83,11 +79,11 @@ def _part(
     if node.op == "transpose":
         perm = node.attrs["perm"]
         order = [perm.index(d) for d in range(len(perm))]
-        x = _part(b, built, node.inputs[0], [begin[d] for d in order], [size[d] for d in order])
+        x = _part(b, node.inputs[0], [begin[d] for d in order], [size[d] for d in order])
         return b.op("transpose", x, perm=perm) if x is not None else None
     if node.op == "reshape":
         box = before_reshape(b.shape(node.inputs[0]), shape, begin, size)
-        x = _part(b, built, node.inputs[0], *box) if box is not None else None
+        x = _part(b, node.inputs[0], *box) if box is not None else None
         return b.op("reshape", x, shape=tuple(size)) if x is not None else None
     operands = []
     for operand in node.inputs:
@@ -95,7 +91,7 @@ def _part(
         skip = len(shape) - len(own)
         starts = [i if n != 1 else 0 for i, n in zip(begin[skip:], own, strict=True)]
         counts = [i if n != 1 else 1 for i, n in zip(size[skip:], own, strict=True)]
-        x = _part(b, built, operand, starts, counts)
+        x = _part(b, operand, starts, counts)
         if x is None:
             return None
         operands.append(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.index.extents import Extent
 
 
@@ -23,14 +23,14 @@ def split_blocks(net: Network) -> Network:
     return rewrite(net, _rule)
 
 
-def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if node.op in ("depth_to_space", "space_to_depth"):
         return _images(b, node, inputs[0])
     if node.op == "shuffle":
         return _shuffled(b, node, inputs[0])
     if node.op in ("tile", "repeat"):
         return _multiplied(b, node, inputs[0])
-    return keep(b, node, inputs)
+    return None
 
 
 def _images(b: Builder, node: Node, x: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 
 MOST = 64
 """Values that one kernel joins. Each element asks for its part, one after the other."""
@@ -21,9 +21,9 @@ def split_joins(net: Network) -> Network:
     return rewrite(net, _rule)
 
 
-def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if node.op != "concat" or len(inputs) <= MOST:
-        return keep(b, node, inputs)
+        return None
     parts: Sequence[str] = inputs
     while len(parts) > MOST:
         cuts = [parts[i : i + MOST] for i in range(0, len(parts), MOST)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilework.graph.ir import Builder, Network, Node, keep, rewrite
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators.transposed import TRANSPOSED
 from tilework.index.extents import known_shape
 from tilework.ops.transposed import phase_weights_of
@@ -25,9 +25,9 @@ def split_phases(net: Network) -> Network:
     return rewrite(net, _rule)
 
 
-def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
+def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if node.op not in TRANSPOSED:
-        return keep(b, node, inputs)
+        return None
     return _stride_one(b, node, inputs) or _by_phases(b, node, inputs)
 
 

@@ -54,6 +54,15 @@ class _Towers:
         y = self.net.conv(x, out, kernel, stride, f"{name}_conv1", pad=pad)
         return self.net.relu(self.net.batch_norm(y, f"{name}_bn", known), f"{name}_relu")
 
+    def tower(
+        self, x: str, name: str, *layers: tuple[int, int | tuple[int, int]], halved: bool = False
+    ) -> str:
+        """Convolutions one behind the other, each of so many channels and such a kernel."""
+        for i, (out, kernel) in enumerate(layers):
+            stride, pad = (2, 0) if halved and i == len(layers) - 1 else (1, None)
+            x = self.conv(x, out, kernel, f"{name}_conv{f'_{i}' if i else ''}", stride, pad)
+        return x
+
     def max_pool(self, x: str, name: str, stride: int = 2, pad: int = 0) -> str:
         y = self.net.max_pool(x, 3, stride, name, pad=pad)
         self.square[y] = 4 * self.square.get(x, 0.5)
@@ -75,11 +84,8 @@ class _Towers:
 def _block_a(t: _Towers, x: str, projected: int, name: str) -> str:
     """Branches of 1 x 1, 5 x 5, twice 3 x 3, and pooling."""
     one = t.conv(x, 64, 1, f"{name}_conv")
-    five = t.conv(x, 48, 1, f"{name}_tower_conv")
-    five = t.conv(five, 64, 5, f"{name}_tower_conv_1")
-    three = t.conv(x, 64, 1, f"{name}_tower_1_conv")
-    three = t.conv(three, 96, 3, f"{name}_tower_1_conv_1")
-    three = t.conv(three, 96, 3, f"{name}_tower_1_conv_2")
+    five = t.tower(x, f"{name}_tower", (48, 1), (64, 5))
+    three = t.tower(x, f"{name}_tower_1", (64, 1), (96, 3), (96, 3))
     pooled = t.conv(t.avg_pool(x, f"{name}_pool"), projected, 1, f"{name}_tower_2_conv")
     return t.concat([one, five, three, pooled], f"{name}_concat")
 
@@ -87,35 +93,26 @@ def _block_a(t: _Towers, x: str, projected: int, name: str) -> str:
 def _block_b(t: _Towers, x: str, name: str) -> str:
     """Half the extents, by 3 x 3 convolutions of stride 2 and pooling."""
     three = t.conv(x, 384, 3, f"{name}_conv", stride=2, pad=0)
-    double = t.conv(x, 64, 1, f"{name}_tower_conv")
-    double = t.conv(double, 96, 3, f"{name}_tower_conv_1")
-    double = t.conv(double, 96, 3, f"{name}_tower_conv_2", stride=2, pad=0)
+    double = t.tower(x, f"{name}_tower", (64, 1), (96, 3), (96, 3), halved=True)
     return t.concat([three, double, t.max_pool(x, f"{name}_pool")], f"{name}_concat")
 
 
 def _block_c(t: _Towers, x: str, inner: int, name: str) -> str:
     """7 x 7 convolutions as pairs of 1 x 7 and 7 x 1."""
     one = t.conv(x, 192, 1, f"{name}_conv")
-    seven = t.conv(x, inner, 1, f"{name}_tower_conv")
-    seven = t.conv(seven, inner, (1, 7), f"{name}_tower_conv_1")
-    seven = t.conv(seven, 192, (7, 1), f"{name}_tower_conv_2")
-    double = t.conv(x, inner, 1, f"{name}_tower_1_conv")
-    double = t.conv(double, inner, (7, 1), f"{name}_tower_1_conv_1")
-    double = t.conv(double, inner, (1, 7), f"{name}_tower_1_conv_2")
-    double = t.conv(double, inner, (7, 1), f"{name}_tower_1_conv_3")
-    double = t.conv(double, 192, (1, 7), f"{name}_tower_1_conv_4")
+    across, down = (inner, (1, 7)), (inner, (7, 1))
+    seven = t.tower(x, f"{name}_tower", (inner, 1), across, (192, (7, 1)))
+    last = (192, (1, 7))
+    double = t.tower(x, f"{name}_tower_1", (inner, 1), down, across, down, last)
     pooled = t.conv(t.avg_pool(x, f"{name}_pool"), 192, 1, f"{name}_tower_2_conv")
     return t.concat([one, seven, double, pooled], f"{name}_concat")
 
 
 def _block_d(t: _Towers, x: str, name: str) -> str:
     """Half the extents again; one branch sees 7 x 7 first."""
-    three = t.conv(x, 192, 1, f"{name}_tower_conv")
-    three = t.conv(three, 320, 3, f"{name}_tower_conv_1", stride=2, pad=0)
-    seven = t.conv(x, 192, 1, f"{name}_tower_1_conv")
-    seven = t.conv(seven, 192, (1, 7), f"{name}_tower_1_conv_1")
-    seven = t.conv(seven, 192, (7, 1), f"{name}_tower_1_conv_2")
-    seven = t.conv(seven, 192, 3, f"{name}_tower_1_conv_3", stride=2, pad=0)
+    three = t.tower(x, f"{name}_tower", (192, 1), (320, 3), halved=True)
+    layers = (192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3)
+    seven = t.tower(x, f"{name}_tower_1", *layers, halved=True)
     return t.concat([three, seven, t.max_pool(x, f"{name}_pool")], f"{name}_concat")
 
 
@@ -125,8 +122,7 @@ def _block_e(t: _Towers, x: str, pooling: str, name: str) -> str:
     three = t.conv(x, 384, 1, f"{name}_tower_conv")
     wide = t.conv(three, 384, (1, 3), f"{name}_tower_mixed_conv")
     high = t.conv(three, 384, (3, 1), f"{name}_tower_mixed_conv_1")
-    double = t.conv(x, 448, 1, f"{name}_tower_1_conv")
-    double = t.conv(double, 384, 3, f"{name}_tower_1_conv_1")
+    double = t.tower(x, f"{name}_tower_1", (448, 1), (384, 3))
     double_wide = t.conv(double, 384, (1, 3), f"{name}_tower_1_mixed_conv")
     double_high = t.conv(double, 384, (3, 1), f"{name}_tower_1_mixed_conv_1")
     pool = f"{name}_pool"

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Protocol
 
-from tilework.index.extents import known
 from tilework.kinds.cpu.calibrate.bandwidth import level_of, read_level
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 from tilework.overriding import override
-from tilework.runtime.image import Image, Step
+from tilework.runtime.executor import Roofline
+from tilework.runtime.image import Step
 
 
 class Reading(Protocol):
@@ -41,7 +41,7 @@ class _Measured(Reading):
 
 
 @dataclass(frozen=True)
-class CpuRoofline:
+class CpuRoofline(Roofline):
     """What a number of threads reaches on this machine, measured with generated code."""
 
     wall_clock: ClassVar[bool] = True
@@ -51,37 +51,22 @@ class CpuRoofline:
     peak_gflops: float
     bandwidth: Reading
 
-    def seconds(self, step: Step, image: Image) -> float:
-        """The longer of the arithmetic at its peak and the memory traffic at its peak.
+    @override
+    def flops(self, step: Step) -> float:
+        return self.peak_gflops * 1e9
 
-        Constants are read once in a run, so they come from the level that holds everything the
-        network touches. The other arguments come from the level that holds them.
-        """
-        values = known(step.nbytes) - step.constant_bytes
-        return max(
-            step.operations / (self.peak_gflops * 1e9),
-            self.constants_s(step, image) + self._read_s(values, values),
-        )
+    @override
+    def read_s(self, nbytes: float, footprint: float) -> float:
+        return nbytes / (self.bandwidth.of(footprint, self.target, self.threads) * 1e9)
 
-    def constants_s(self, step: Step, image: Image) -> float:
-        """Time to read the call's constants within a run of the network."""
-        return self._read_s(step.constant_bytes, image.constants.nbytes + image.arena_bytes)
-
-    def warm_constants_s(self, step: Step) -> float:
-        """The same where the kernel runs again and again, as when it was tuned."""
-        return self._read_s(step.constant_bytes, known(step.nbytes))
-
+    @override
     def level(self, nbytes: float) -> str:
-        """The nearest memory that holds so many bytes."""
         sizes = (
             ("the L1 cache", self.target.l1_bytes * self.threads),
             ("the L2 cache", self.target.l2_bytes * self.threads),
             ("the L3 cache", self.target.l3_bytes),
         )
         return next((name for name, size in sizes if nbytes <= size), "memory")
-
-    def _read_s(self, nbytes: float, footprint: float) -> float:
-        return nbytes / (self.bandwidth.of(footprint, self.target, self.threads) * 1e9)
 
 
 _measuring = Lock()

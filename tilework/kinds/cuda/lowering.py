@@ -8,13 +8,11 @@ from tilework.errors import ScheduleError
 from tilework.index.extents import known_shape
 from tilework.index.strides import Strides
 from tilework.kinds.cuda.lower.across import lower_across
-from tilework.kinds.cuda.lower.direct import lower_direct
+from tilework.kinds.cuda.lower.direct import lower_direct, lower_points, lower_transform
 from tilework.kinds.cuda.lower.mma import lower_mma, mma_packings
-from tilework.kinds.cuda.lower.points import lower_points
 from tilework.kinds.cuda.lower.ragged import lower_ragged
 from tilework.kinds.cuda.lower.rows import lower_rows
 from tilework.kinds.cuda.lower.tiled import lower_tiled
-from tilework.kinds.cuda.lower.transform import lower_transform
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import Form, form_of
 from tilework.lower.arguments import arguments, nests_of, weights

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilework.index.extents import known
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.overriding import override
 from tilework.runtime.executor import Roofline
-from tilework.runtime.image import Image, Step
+from tilework.runtime.image import Step
 
 _TENSOR = ("bf16", "f16", "tf32")
 _L2_SHARE = 0.5
@@ -52,28 +51,17 @@ class CudaRoofline(Roofline):
         """Only on a device: emulated times say nothing of one."""
         return self.target.run == "device"
 
-    def seconds(self, step: Step, image: Image) -> float:
-        """The longer of the arithmetic at its peak and the memory traffic at its peak."""
-        values = known(step.nbytes) - step.constant_bytes
-        return max(
-            # descriptions end with a narrow precision
-            step.operations / flops_of(self.target, step.desc.rpartition(" ")[2]),
-            self.constants_s(step, image) + self._read_s(values, values),
-        )
-
     @override
-    def constants_s(self, step: Step, image: Image) -> float:
-        return self._read_s(step.constant_bytes, image.constants.nbytes + image.arena_bytes)
-
-    @override
-    def warm_constants_s(self, step: Step) -> float:
-        return self._read_s(step.constant_bytes, known(step.nbytes))
+    def flops(self, step: Step) -> float:
+        # descriptions end with a narrow precision
+        return flops_of(self.target, step.desc.rpartition(" ")[2])
 
     @override
     def level(self, nbytes: float) -> str:
         return "the L2 cache" if self._fits(nbytes) else "the device's memory"
 
-    def _read_s(self, nbytes: float, footprint: float) -> float:
+    @override
+    def read_s(self, nbytes: float, footprint: float) -> float:
         rate = self.target.device.dram_bytes_per_s
         return nbytes / (l2_bytes_per_s(self.target) if self._fits(footprint) else rate)
 

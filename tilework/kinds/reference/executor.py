@@ -6,6 +6,7 @@ there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -113,11 +114,11 @@ class ReferenceRoofline(Roofline):
     def seconds(self, step: Step, image: Image) -> float:
         return REGION_S
 
-    def constants_s(self, step: Step, image: Image) -> float:
-        """Reading costs nothing."""
-        return 0.0
+    def flops(self, step: Step) -> float:
+        """There is no peak."""
+        return math.inf
 
-    def warm_constants_s(self, step: Step) -> float:
+    def read_s(self, nbytes: float, footprint: float) -> float:
         """Reading costs nothing."""
         return 0.0
 

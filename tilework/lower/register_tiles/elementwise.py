@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from tilework.index.extents import known
-from tilework.lower.common import (
-    bind,
-    inner_loops,
-    loop_var,
-    nest,
-    plain_read,
-    var_or_zero,
-    weighted_sum,
-)
+from tilework.lower.common import bind, inner_loops, loop_var, nest, plain_read, var_or_zero
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, Store
 from tilework.lower.register_tiles.borders import Span
-from tilework.lower.register_tiles.tails import dispatch, served_by
+from tilework.lower.register_tiles.tails import OuterLoops, dispatch, served_by
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 
@@ -29,22 +20,17 @@ def lower_elementwise(
     a tile overhangs its axis, a shorter copy of the inner loops covers the rest.
     """
     block = block_nest.block
-    cut = {a: block_nest.loops(a) for a in block.spatial}
-    outer = {a: loop_var(f"{a.name}.0", cut[a][0]) for a in block.spatial}
-    tile = {a: known(cut[a][1]) for a in block.spatial}
-    base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
+    loops = OuterLoops.of(block_nest, block.spatial)
 
     def inner(spans: dict[Axis, Span]) -> Stmt:
         vars_ = {a: loop_var(f"{a.name}.1", spans[a].size) for a in block.spatial}
-        at = {a: spans[a].at(base[a], var_or_zero(vars_[a])) for a in block.spatial}
+        at = {a: spans[a].at(loops.base[a], var_or_zero(vars_[a])) for a in block.spatial}
         value = bind(block.body, at, plain_read(ctx))
         store = Store(ctx.buffers[block.op], tuple(at[a] for a in block.spatial), value)
         active = spans[block.spatial[-1]].active if block.spatial else None
         return nest(inner_loops(vars_), store, active)
 
-    served = served_by(block.spatial, tile, {}, ctx.lanes, block.body)
-    body = dispatch(block.spatial, base, tile, served, inner)
-    fused = int(block_nest.parallel[0])
-    parallel = tuple(outer[a] for a in block.spatial[:fused] if outer[a].extent != 1)
-    rest = [(outer[a], outer[a].extent, "serial") for a in block.spatial[fused:]]
-    return parallel, nest(rest, body)
+    served = served_by(block.spatial, loops.tile, {}, ctx.lanes, block.body)
+    return loops.around(
+        block.spatial, dispatch(block.spatial, loops.base, loops.tile, served, inner)
+    )

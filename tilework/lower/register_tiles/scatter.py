@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilework.index.extents import known
 from tilework.lower.common import (
     COMBINE,
     Index,
@@ -26,12 +25,11 @@ from tilework.lower.common import (
     nest,
     plain_read,
     var_or_zero,
-    weighted_sum,
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import For, If, Let, Stmt, Store, seq
 from tilework.lower.register_tiles.borders import Span
-from tilework.lower.register_tiles.tails import dispatch, served_by
+from tilework.lower.register_tiles.tails import OuterLoops, dispatch, served_by
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Const, Expr, Logic, Reduce, binary, compare
 
@@ -42,19 +40,16 @@ def lower_scatter(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Ax
     scatter, reduction = block.scatter, block.body
     assert scatter is not None and isinstance(reduction, Reduce)
     free = block.parallel_axes
-    cut = {a: block_nest.loops(a) for a in free}
-    outer = {a: loop_var(f"{a.name}.0", cut[a][0]) for a in free}
-    tile = {a: known(cut[a][1]) for a in free}
-    base: Index = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in free}
+    outer = OuterLoops.of(block_nest, free)
     result = ctx.buffers[block.op]
-    served = served_by(free, tile, {}, ctx.lanes, scatter.value)
+    served = served_by(free, outer.tile, {}, ctx.lanes, scatter.value)
 
     def tile_at(row: Expr, value: Callable[[Index], Expr]) -> Stmt:
         """A tile of the point ``row``, of what ``value`` says of each element."""
 
         def inner(spans: dict[Axis, Span]) -> Stmt:
             points = {a: loop_var(f"{a.name}.1", spans[a].size) for a in free}
-            at = {a: spans[a].at(base[a], var_or_zero(points[a])) for a in free}
+            at = {a: spans[a].at(outer.base[a], var_or_zero(points[a])) for a in free}
             at[scatter.axis] = row
             store = Store(result, tuple(at[a] for a in block.spatial), value(at))
             last = block.spatial[-1]
@@ -63,7 +58,7 @@ def lower_scatter(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Ax
             ]
             return nest(loops, store, spans[last].active if last in spans else None)
 
-        return dispatch(free, base, tile, served, inner)
+        return dispatch(free, outer.base, outer.tile, served, inner)
 
     terms = {a: loop_var(a.name, a.extent) for a in block.reduce}
     where: Index = {a: var_or_zero(v) for a, v in terms.items()}
@@ -76,7 +71,7 @@ def lower_scatter(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Ax
     point = loop_var(scatter.axis.name, scatter.axis.extent)
     start = tile_at(point, lambda at: Const(block.op.dtype, reduction.identity))
     meant = loop_var(f"{scatter.axis.name}.e", scatter.axis.extent)
-    place = bind(scatter.place, {**base, **where}, plain_read(ctx))
+    place = bind(scatter.place, {**outer.base, **where}, plain_read(ctx))
     end = Const(place.dtype, scatter.axis.extent)
     inside = Logic(
         "bool", "and", compare(">=", place, Const(place.dtype, 0)), compare("<", place, end)
@@ -86,6 +81,4 @@ def lower_scatter(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Ax
         For(point, point.extent, "serial", start),
         nest([(v, v.extent, "serial") for v in terms.values()], term),
     )
-    fused = int(block_nest.parallel[0])
-    parallel = tuple(outer[a] for a in free[:fused] if outer[a].extent != 1)
-    return parallel, nest([(outer[a], outer[a].extent, "serial") for a in free[fused:]], body)
+    return outer.around(free, body)

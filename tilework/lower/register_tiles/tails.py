@@ -26,12 +26,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tilework.index.extents import ceil_div
+from tilework.index.extents import ceil_div, known
 from tilework.index.symbols import certain
-from tilework.lower.common import const, loop_var
+from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import For, If, Let, Stmt, seq
 from tilework.lower.register_tiles.borders import MOST_BODIES, Span, tile_spans
 from tilework.space.bounds import conjunction
+from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, Read, binary, compare, walk
 
@@ -218,3 +219,35 @@ def dispatch(
         return out
 
     return build(0, {})
+
+
+@dataclass(frozen=True, eq=False)
+class OuterLoops:
+    """Two levels of loops: those over tiles, around what `dispatch` makes of a tile.
+
+    Attributes:
+        vars: loop variables of the outer level.
+        tile: points of a whole tile.
+        base: the first point of a tile.
+    """
+
+    nest: BlockNest
+    vars: dict[Axis, Axis]
+    tile: dict[Axis, int]
+    base: dict[Axis, Expr]
+
+    @staticmethod
+    def of(block_nest: BlockNest, axes: Sequence[Axis]) -> OuterLoops:
+        """The loops over these axes of a block."""
+        cut = {a: block_nest.loops(a) for a in axes}
+        vars_ = {a: loop_var(f"{a.name}.0", cut[a][0]) for a in axes}
+        tile = {a: known(cut[a][-1]) for a in axes}
+        base = {a: weighted_sum([(var_or_zero(vars_[a]), tile[a])]) for a in axes}
+        return OuterLoops(block_nest, vars_, tile, base)
+
+    def around(self, axes: Sequence[Axis], body: Stmt) -> tuple[tuple[Axis, ...], Stmt]:
+        """Variables that are parallel, and ``body`` in the loops over the other ``axes``."""
+        vars_ = [self.vars[a] for a in axes]
+        fused = int(self.nest.parallel[0])
+        serial = [(v, v.extent, "serial") for v in vars_[fused:]]
+        return tuple(v for v in vars_[:fused] if v.extent != 1), nest(serial, body)

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilework.index.extents import known
-from tilework.lower.common import (
-    bind,
-    const,
-    loop_var,
-    nest,
-    plain_read,
-    var_or_zero,
-    weighted_sum,
-)
+from tilework.lower.common import bind, const, plain_read
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import If, Stmt
 from tilework.lower.register_tiles.borders import Span
-from tilework.lower.register_tiles.tails import dispatch, served_by
+from tilework.lower.register_tiles.tails import OuterLoops, dispatch, served_by
 from tilework.lower.transform import TransformTile
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction, conjuncts
@@ -32,27 +24,22 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
     block = block_nest.block
     transform = block.transform
     assert transform is not None
-    cut = {a: tuple(map(known, block_nest.loops(a))) for a in block.spatial}
-    tile = {a: cut[a][-1] for a in block.spatial}
-    outer = {a: loop_var(f"{a.name}.0", cut[a][0]) for a in block.spatial}
-    base = {a: weighted_sum([(var_or_zero(outer[a]), tile[a])]) for a in block.spatial}
+    loops = OuterLoops.of(block_nest, block.spatial)
 
     def inner(spans: dict[Axis, Span]) -> Stmt:
         sizes = {a: s.size for a, s in spans.items()}
-        whole = TransformTile(ctx, block_nest, transform, base, sizes, transform.data).code()
+        whole = TransformTile(ctx, block_nest, transform, loops.base, sizes, transform.data).code()
         data = transform.data
         inside = _inside(data, block.reduce)
         if inside is None or not isinstance(data, IfThenElse):
             return whole
-        plain = TransformTile(ctx, block_nest, transform, base, sizes, data.a).code()
-        return If(bind(inside, base, plain_read(ctx)), plain, whole)
+        plain = TransformTile(ctx, block_nest, transform, loops.base, sizes, data.a).code()
+        return If(bind(inside, loops.base, plain_read(ctx)), plain, whole)
 
-    served = served_by(block.spatial, tile, {}, ctx.lanes)
-    body = dispatch(block.spatial, base, tile, served, inner)
-    fused = int(block_nest.parallel[0])
-    axes = block.parallel_axes
-    parallel = tuple(outer[a] for a in axes[:fused] if outer[a].extent != 1)
-    return parallel, nest([(outer[a], outer[a].extent, "serial") for a in axes[fused:]], body)
+    served = served_by(block.spatial, loops.tile, {}, ctx.lanes)
+    return loops.around(
+        block.parallel_axes, dispatch(block.spatial, loops.base, loops.tile, served, inner)
+    )
 
 
 def scattered_ops(blocks: Sequence[Block]) -> set[Operation]:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.dtypes import is_float
 from tilework.graph.aten.context import AtenContext, Converter, Value, plain
 
-if TYPE_CHECKING:
-    from torch.fx import Node
 
-
-def _gelu(c: AtenContext, node: Node, x: Any, approximate: str = "none") -> Value:
+def _gelu(c: AtenContext, x: Any, approximate: str = "none") -> Value:
     return c.op("gelu", c.value(x), approximate=approximate)
 
 
-def _leaky_relu(c: AtenContext, node: Node, x: Any, slope: float = 0.01) -> Value:
+def _leaky_relu(c: AtenContext, x: Any, slope: float = 0.01) -> Value:
     return c.op("leaky_relu", c.value(x), alpha=float(slope))
 
 
-def _hardtanh(c: AtenContext, node: Node, x: Any, low: float = -1.0, high: float = 1.0) -> Value:
+def _hardtanh(c: AtenContext, x: Any, low: float = -1.0, high: float = 1.0) -> Value:
     v = c.value(x)
     if is_float(c.dtype(v)):
         return c.op("clip", v, low=float(min(low, high)), high=float(high))
@@ -29,7 +26,7 @@ def _hardtanh(c: AtenContext, node: Node, x: Any, low: float = -1.0, high: float
 
 
 def _elu(
-    c: AtenContext, node: Node, x: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0
+    c: AtenContext, x: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0
 ) -> Value:
     """``scale * (x if positive else alpha * (exp(x * input_scale) - 1))``."""
     v = c.value(x)
@@ -43,7 +40,7 @@ def _elu(
     return y if scale == 1 else c.op("multiply", y, c.number(scale, dtype))
 
 
-def _softplus(c: AtenContext, node: Node, x: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Value:
+def _softplus(c: AtenContext, x: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Value:
     v = c.value(x)
     dtype = c.dtype(v)
     if beta == 1:

@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from tilework.dtypes import is_float, is_integer
-from tilework.graph.aten.context import (
-    AtenContext,
-    Converter,
-    Unsupported,
-    Value,
-    output_dtype,
-    plain,
-)
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, plain
 from tilework.graph.aten.convert.promotion import operands
 from tilework.graph.aten.dtypes import dtype_name
 
-if TYPE_CHECKING:
-    from torch.fx import Node
 
-
-def _unary(op: str) -> Converter:
+def _unary(op: str, c: AtenContext, x: Any) -> Value:
     """A function of floats; integers become floats first."""
-
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        (v,) = operands(c, node, x, to_float=True)
-        return c.op(op, v)
-
-    return convert
+    (v,) = operands(c, x, to_float=True)
+    return c.op(op, v)
 
 
-def _rounded(op: str) -> Converter:
+def _rounded(op: str, c: AtenContext, x: Any) -> Value:
     """Rounding, which leaves integers as they are."""
-
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        v = c.value(x)
-        return c.op(op, v) if is_float(c.dtype(v)) else v
-
-    return convert
+    v = c.value(x)
+    return c.op(op, v) if is_float(c.dtype(v)) else v
 
 
-def _trunc(c: AtenContext, node: Node, x: Any) -> Value:
+def _trunc(c: AtenContext, x: Any) -> Value:
     v = c.value(x)
     return _towards_zero(c, v) if is_float(c.dtype(v)) else v
 
@@ -51,25 +34,22 @@ def _towards_zero(c: AtenContext, v: Value) -> Value:
     return c.op("where", negative, c.op("ceil", v), c.op("floor", v))
 
 
-def _logarithm(base: float) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any) -> Value:
-        (v,) = operands(c, node, x, to_float=True)
-        return c.op("multiply", c.op("log", v), c.number(1.0 / math.log(base), c.dtype(v)))
-
-    return convert
+def _logarithm(base: float, c: AtenContext, x: Any) -> Value:
+    (v,) = operands(c, x, to_float=True)
+    return c.op("multiply", c.op("log", v), c.number(1.0 / math.log(base), c.dtype(v)))
 
 
-def _exp_minus_one(c: AtenContext, node: Node, x: Any) -> Value:
+def _exp_minus_one(c: AtenContext, x: Any) -> Value:
     """``tanh(x / 2) * (exp(x) + 1)``, which loses nothing near 0."""
-    (v,) = operands(c, node, x, to_float=True)
+    (v,) = operands(c, x, to_float=True)
     dtype = c.dtype(v)
     half = c.op("tanh", c.op("multiply", v, c.number(0.5, dtype)))
     return c.op("multiply", half, c.op("add", c.op("exp", v), c.number(1, dtype)))
 
 
-def _log_of_more_than_one(c: AtenContext, node: Node, x: Any) -> Value:
+def _log_of_more_than_one(c: AtenContext, x: Any) -> Value:
     """``log(u) * x / (u - 1)`` with ``u = x + 1``: what rounding took off ``u`` cancels."""
-    (v,) = operands(c, node, x, to_float=True)
+    (v,) = operands(c, x, to_float=True)
     one = c.number(1, c.dtype(v))
     u = c.op("add", v, one)
     y = c.op("multiply", c.op("log", u), c.op("divide", v, c.op("subtract", u, one)))
@@ -77,20 +57,20 @@ def _log_of_more_than_one(c: AtenContext, node: Node, x: Any) -> Value:
     return c.op("where", itself, v, y)
 
 
-def _add(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
-    x, y = operands(c, node, a, b)
+def _add(c: AtenContext, a: Any, b: Any, alpha: Any = 1) -> Value:
+    x, y = operands(c, a, b)
     if c.dtype(x) == "bool":
         return c.op("logical_or", x, y)
     return c.op("add", x, _times(c, y, alpha))
 
 
-def _subtract(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
-    x, y = operands(c, node, a, b)
+def _subtract(c: AtenContext, a: Any, b: Any, alpha: Any = 1) -> Value:
+    x, y = operands(c, a, b)
     return c.op("subtract", x, _times(c, y, alpha))
 
 
-def _reversed_subtract(c: AtenContext, node: Node, a: Any, b: Any, alpha: Any = 1) -> Value:
-    x, y = operands(c, node, a, b)
+def _reversed_subtract(c: AtenContext, a: Any, b: Any, alpha: Any = 1) -> Value:
+    x, y = operands(c, a, b)
     return c.op("subtract", y, _times(c, x, alpha))
 
 
@@ -98,13 +78,13 @@ def _times(c: AtenContext, x: Value, factor: Any) -> Value:
     return x if factor == 1 else c.op("multiply", x, c.number(factor, c.dtype(x)))
 
 
-def _multiply(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-    x, y = operands(c, node, a, b)
+def _multiply(c: AtenContext, a: Any, b: Any) -> Value:
+    x, y = operands(c, a, b)
     return c.op("logical_and" if c.dtype(x) == "bool" else "multiply", x, y)
 
 
-def _divide(c: AtenContext, node: Node, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
-    x, y = operands(c, node, a, b, to_float=rounding_mode is None)
+def _divide(c: AtenContext, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
+    x, y = operands(c, a, b, to_float=rounding_mode is None)
     if rounding_mode is None:
         return c.op("divide", x, y)
     if is_float(c.dtype(x)):
@@ -120,19 +100,16 @@ def _divide(c: AtenContext, node: Node, a: Any, b: Any, rounding_mode: str | Non
     return c.op("divide", c.op("subtract", x, c.op("floor_mod", x, y)), y)
 
 
-def _remainder(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-        x, y = operands(c, node, a, b)
-        known = c.known(y)
-        if not is_float(c.dtype(x)) and (known is None or (known == 0).any()):
-            raise Unsupported("a division of integers by what may be 0")
-        return c.op(op, x, y)
-
-    return convert
+def _remainder(op: str, c: AtenContext, a: Any, b: Any) -> Value:
+    x, y = operands(c, a, b)
+    known = c.known(y)
+    if not is_float(c.dtype(x)) and (known is None or (known == 0).any()):
+        raise Unsupported("a division of integers by what may be 0")
+    return c.op(op, x, y)
 
 
-def _power(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-    x, y = operands(c, node, a, b)
+def _power(c: AtenContext, a: Any, b: Any) -> Value:
+    x, y = operands(c, a, b)
     dtype = c.dtype(x)
     if isinstance(b, (int, float)) and not isinstance(b, bool):
         if b == 1:
@@ -152,44 +129,32 @@ def _power(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     return c.op("power", x, y)
 
 
-def _binary(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-        return c.op(op, *operands(c, node, a, b))
-
-    return convert
+def _binary(op: str, c: AtenContext, a: Any, b: Any) -> Value:
+    return c.op(op, *operands(c, a, b))
 
 
-def _extremum(op: str, of_bool: str) -> Converter:
-    def convert(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
-        x, y = operands(c, node, a, b)
-        return c.op(of_bool if c.dtype(x) == "bool" else op, x, y)
-
-    return convert
+def _extremum(op: str, of_bool: str, c: AtenContext, a: Any, b: Any) -> Value:
+    x, y = operands(c, a, b)
+    return c.op(of_bool if c.dtype(x) == "bool" else op, x, y)
 
 
-def _logical(op: str) -> Converter:
-    def convert(c: AtenContext, node: Node, *given: Any) -> Value:
-        return c.op(op, *(c.value(x, "bool") for x in given))
-
-    return convert
+def _logical(op: str, c: AtenContext, *given: Any) -> Value:
+    return c.op(op, *(c.value(x, "bool") for x in given))
 
 
-def _bitwise(name: str) -> Converter:
-    def convert(c: AtenContext, node: Node, *given: Any) -> Value:
-        values = operands(c, node, *given)
-        kind = "logical" if c.dtype(values[0]) == "bool" else "bitwise"
-        return c.op(f"{kind}_{name}", *values)
-
-    return convert
+def _bitwise(name: str, c: AtenContext, *given: Any) -> Value:
+    values = operands(c, *given)
+    kind = "logical" if c.dtype(values[0]) == "bool" else "bitwise"
+    return c.op(f"{kind}_{name}", *values)
 
 
-def _where(c: AtenContext, node: Node, condition: Any, a: Any, b: Any) -> Value:
-    dtype = output_dtype(node)
+def _where(c: AtenContext, condition: Any, a: Any, b: Any) -> Value:
+    dtype = c.output_dtype()
     return c.op("where", c.value(condition, "bool"), c.value(a, dtype), c.value(b, dtype))
 
 
-def _clamp(c: AtenContext, node: Node, x: Any, low: Any = None, high: Any = None) -> Value:
-    dtype = output_dtype(node)
+def _clamp(c: AtenContext, x: Any, low: Any = None, high: Any = None) -> Value:
+    dtype = c.output_dtype()
     v = c.value(x, dtype)
     if dtype == "bool":
         raise Unsupported("limits of bool")
@@ -208,7 +173,7 @@ def _clamp(c: AtenContext, node: Node, x: Any, low: Any = None, high: Any = None
     return v
 
 
-def _isfinite(c: AtenContext, node: Node, x: Any) -> Value:
+def _isfinite(c: AtenContext, x: Any) -> Value:
     v = c.value(x)
     if not is_float(c.dtype(v)):
         raise Unsupported("of integers")
@@ -219,45 +184,43 @@ def _isfinite(c: AtenContext, node: Node, x: Any) -> Value:
 _BOTH = {"positive": True, "negative": True}
 
 
-def _to_copy(c: AtenContext, node: Node, x: Any, dtype: Any = None, **kwargs: Any) -> Value:
+def _to_copy(c: AtenContext, x: Any, dtype: Any = None, **kwargs: Any) -> Value:
     device = kwargs.get("device")
     if device is not None and str(device).split(":")[0] != "cpu":
         raise Unsupported(f"a copy to device {device}")
-    v, to = c.value(x), output_dtype(node)
+    v, to = c.value(x), c.output_dtype()
     if is_integer(to) and is_float(c.dtype(v)) and to in ("uint8", "int8", "int16"):
         # numbers that are too large wrap around there, as those of int32 do
         v = c.cast(v, "int32")
     return c.cast(v, to)
 
 
-def _same(c: AtenContext, node: Node, x: Any, *args: Any, **kwargs: Any) -> Value:
+def _same(c: AtenContext, x: Any, *args: Any, **kwargs: Any) -> Value:
     return c.value(x)
 
 
-def _full_like(c: AtenContext, node: Node, like: Any, value: Any, **kwargs: Any) -> Value:
+def _full_like(c: AtenContext, like: Any, value: Any, **kwargs: Any) -> Value:
     """Numbers in the shape of the node's example, which follows from ``like``, or is given so."""
-    return c.expand(c.number(value, output_dtype(node)), c.result_shape(node))
+    return c.expand(c.number(value, c.output_dtype()), c.result_shape())
 
 
-def _arange(
-    c: AtenContext, node: Node, start: Any, end: Any, step: Any = 1, **kwargs: Any
-) -> Value:
+def _arange(c: AtenContext, start: Any, end: Any, step: Any = 1, **kwargs: Any) -> Value:
     """Numbers in order, up to a size that a run decides."""
-    dtype = output_dtype(node)
+    dtype = c.output_dtype()
     if not is_integer(dtype):
         raise Unsupported("of floats")
-    attrs = {"shape": c.result_shape(node), "start": start, "step": step, "axis": 0}
+    attrs = {"shape": c.result_shape(), "start": start, "step": step, "axis": 0}
     return c.op("arange", dtype=dtype, **attrs)
 
 
 def _filled(number: float) -> Converter:
-    return lambda c, node, x, **kwargs: _full_like(c, node, x, number)
+    return lambda c, x, **kwargs: _full_like(c, x, number)
 
 
-def _convert_type(c: AtenContext, node: Node, x: Any, dtype: Any) -> Value:
+def _convert_type(c: AtenContext, x: Any, dtype: Any) -> Value:
     if dtype_name(dtype) is None:
         raise Unsupported(f"element type {dtype}")
-    return _to_copy(c, node, x, dtype)
+    return _to_copy(c, x, dtype)
 
 
 _FLOATING = (
@@ -270,20 +233,20 @@ _COMPARED = {
 }  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
-    **{name: _unary(name) for name in _FLOATING},
-    **{name: _binary(op) for name, op in _COMPARED.items()},
-    **{f"logical_{n}": _logical(f"logical_{n}") for n in ("and", "or", "xor", "not")},
-    **{f"bitwise_{n}": _bitwise(n) for n in ("and", "or", "xor", "not")},
+    **{name: partial(_unary, name) for name in _FLOATING},
+    **{name: partial(_binary, op) for name, op in _COMPARED.items()},
+    **{f"logical_{n}": partial(_logical, f"logical_{n}") for n in ("and", "or", "xor", "not")},
+    **{f"bitwise_{n}": partial(_bitwise, n) for n in ("and", "or", "xor", "not")},
     **dict.fromkeys(
         ("clone", "alias", "detach", "lift_fresh_copy", "contiguous", "dropout"), _same
     ),
-    **{n: _rounded(n) for n in ("floor", "ceil")},
-    "round.default": _rounded("round"),
+    **{n: partial(_rounded, n) for n in ("floor", "ceil")},
+    "round.default": partial(_rounded, "round"),
     "trunc": _trunc,
     "expm1": _exp_minus_one,
     "log1p": _log_of_more_than_one,
-    "log2": _logarithm(2.0),
-    "log10": _logarithm(10.0),
+    "log2": partial(_logarithm, 2.0),
+    "log10": partial(_logarithm, 10.0),
     **{name: plain(name) for name in ("abs", "neg", "sign", "isnan")},
     **dict.fromkeys(("add.Tensor", "add.Scalar"), _add),
     **dict.fromkeys(("sub.Tensor", "sub.Scalar"), _subtract),
@@ -291,15 +254,15 @@ CONVERTERS: dict[str, Converter] = {
     "mul": _multiply,
     "div": _divide,
     "true_divide": _divide,
-    "remainder": _remainder("floor_mod"),
-    "fmod": _remainder("truncated_mod"),
+    "remainder": partial(_remainder, "floor_mod"),
+    "fmod": partial(_remainder, "truncated_mod"),
     "pow": _power,
-    "maximum": _extremum("maximum", "logical_or"),
-    "minimum": _extremum("minimum", "logical_and"),
+    "maximum": partial(_extremum, "maximum", "logical_or"),
+    "minimum": partial(_extremum, "minimum", "logical_and"),
     "where.self": _where,
     "clamp": _clamp,
-    "clamp_min": lambda c, node, x, low: _clamp(c, node, x, low),
-    "clamp_max": lambda c, node, x, high: _clamp(c, node, x, None, high),
+    "clamp_min": lambda c, x, low: _clamp(c, x, low),
+    "clamp_max": lambda c, x, high: _clamp(c, x, None, high),
     "isinf": plain("isinf", **_BOTH),
     "isfinite": _isfinite,
     "_to_copy": _to_copy,

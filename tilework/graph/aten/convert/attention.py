@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.dtypes import is_float
-from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, used
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, first_of
 from tilework.graph.aten.convert.matrices import linear
 from tilework.index.extents import known
 
 if TYPE_CHECKING:
-    from torch.fx import Node
-
     from tilework.index.extents import Extent
 
 
 def _attention(
     c: AtenContext,
-    node: Node,
     query: Any,
     key: Any,
     value: Any,
@@ -29,12 +26,10 @@ def _attention(
     *,
     attn_mask: Any = None,
     scale: float | None = None,
-) -> tuple[Any, ...]:
+) -> Value:
     """Scaled products of queries and keys, their softmax, its products with the values."""
     if dropout_p:
         raise Unsupported("with dropout")
-    if used(node, 1):
-        raise Unsupported("its second result is not offered")
     q, k, v = c.value(query), c.value(key), c.value(value)
     dtype = c.dtype(q)
     if not is_float(dtype) or {c.dtype(k), c.dtype(v)} != {dtype}:
@@ -62,7 +57,7 @@ def _attention(
     shares = c.reshape(c.op("softmax", scores, axis=3), (b, shared, h // shared * s, t))
     mixed = c.op("einsum", shares, v, equation="bhst,bhtd->bhsd")
     mixed = c.reshape(mixed, (b, h, s, c.shape(v)[3]))
-    return mixed if seen is None else c.op("where", seen, mixed, c.number(0.0, dtype)), None
+    return mixed if seen is None else c.op("where", seen, mixed, c.number(0.0, dtype))
 
 
 def _causal(c: AtenContext, scores: Value, s: Extent, t: Extent) -> Value:
@@ -134,7 +129,6 @@ def _normal(c: AtenContext, x: Value, weight: Any, bias: Any, epsilon: float) ->
 
 def _encoder_layer(
     c: AtenContext,
-    node: Node,
     x: Any,
     width: int,
     heads: int,
@@ -178,7 +172,6 @@ def _encoder_layer(
 
 def _multi_head(
     c: AtenContext,
-    node: Node,
     query: Any,
     key: Any,
     value: Any,
@@ -192,18 +185,17 @@ def _multi_head(
     need_weights: bool = True,
     average_attn_weights: bool = True,
     mask_type: int | None = None,
-) -> tuple[Any, ...]:
-    if used(node, 1):
-        raise Unsupported("its second result is not offered")
+) -> Value:
     if not query == key == value or isinstance(qkv_weight, Value):
         raise Unsupported("of several tensors, or with weights that are computed")
     x = c.value(query)
-    y = _self_attention(c, x, heads, qkv_weight, qkv_bias, weight, bias, mask, mask_type)
-    return y, None
+    return _self_attention(c, x, heads, qkv_weight, qkv_bias, weight, bias, mask, mask_type)
 
+
+_SECOND = "its second result is not offered"
 
 CONVERTERS: dict[str, Converter] = {
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "_scaled_dot_product_flash_attention_for_cpu": first_of(2, _attention, _SECOND),
     "_transformer_encoder_layer_fwd": _encoder_layer,
-    "_native_multi_head_attention": _multi_head,
+    "_native_multi_head_attention": first_of(2, _multi_head, _SECOND),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from tilework.graph.aten.context import (
 )
 from tilework.graph.aten.dtypes import array_of
 from tilework.index.extents import Extent, known
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def _known(x: Any, extent: Extent) -> NDArray[Any] | None:
@@ -61,25 +58,25 @@ def _at(c: AtenContext, v: Value, indices: Any, axis: int) -> Value:
     return c.op("take", v, c.value(indices), axis=axis)
 
 
-def _embedding(c: AtenContext, node: Node, weight: Any, indices: Any, *args: Any) -> Value:
+def _embedding(c: AtenContext, weight: Any, indices: Any, *args: Any) -> Value:
     return _at(c, c.value(weight), indices, 0)
 
 
-def _index_select(c: AtenContext, node: Node, x: Any, dim: int, index: Any) -> Value:
+def _index_select(c: AtenContext, x: Any, dim: int, index: Any) -> Value:
     v = c.value(x)
     if not c.rank(v) or len(c.shape(index)) != 1:
         raise Unsupported("of a scalar")
     return _at(c, v, index, c.axis(dim, c.rank(v)))
 
 
-def _gather(c: AtenContext, node: Node, x: Any, dim: int, index: Any, **kwargs: Any) -> Value:
+def _gather(c: AtenContext, x: Any, dim: int, index: Any, **kwargs: Any) -> Value:
     v = c.value(x)
     if not c.rank(v) or not c.shape(index):
         raise Unsupported("of a scalar")
     return c.op("take_along", v, c.value(index), axis=c.axis(dim, c.rank(v)))
 
 
-def _index(c: AtenContext, node: Node, x: Any, indices: Sequence[Any]) -> Value:
+def _index(c: AtenContext, x: Any, indices: Sequence[Any]) -> Value:
     v = c.value(x)
     given = {d: i for d, i in enumerate(indices) if i is not None}
     for i in given.values():
@@ -142,7 +139,7 @@ def _together(c: AtenContext, v: Value, given: dict[int, Any]) -> Value:
     return c.op("take", folded, flat, axis=first, negative=False)
 
 
-def _unfold(c: AtenContext, node: Node, x: Any, dim: int, size: int, step: int) -> Value:
+def _unfold(c: AtenContext, x: Any, dim: int, size: int, step: int) -> Value:
     """Windows along a dimension; their elements are the last dimension of the result."""
     v = c.value(x)
     if not c.rank(v):
@@ -156,7 +153,6 @@ def _unfold(c: AtenContext, node: Node, x: Any, dim: int, size: int, step: int) 
 
 def _top_k(
     c: AtenContext,
-    node: Node,
     x: Any,
     k: int,
     dim: int = -1,
@@ -169,7 +165,7 @@ def _top_k(
     axis = c.axis(dim, c.rank(v))
     few_enough(known(c.shape(v)[axis]))
     places = c.op("top_k", v, axis=axis, k=int(k), largest=bool(largest))
-    values = c.op("take_along", v, places, axis=axis) if used(node, 0) else None
+    values = c.op("take_along", v, places, axis=axis) if used(c, 0) else None
     return values, places
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tilework.graph.aten.context import AtenContext, Converter, Value
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def product(c: AtenContext, x: Value, y: Value) -> Value:
@@ -26,16 +24,19 @@ _Product = Callable[[AtenContext, Value, Value], Value]
 
 
 def _product(multiply: _Product) -> Converter:
-    return lambda c, node, a, b: multiply(c, c.value(a), c.value(b))
+    return lambda c, a, b: multiply(c, c.value(a), c.value(b))
 
 
-def _product_and_sum(multiply: _Product) -> Converter:
-    def convert(
-        c: AtenContext, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
-    ) -> Value:
-        return _added(c, multiply(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
-
-    return convert
+def _product_and_sum(
+    multiply: _Product,
+    c: AtenContext,
+    bias: Any,
+    a: Any,
+    b: Any,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> Value:
+    return _added(c, multiply(c, c.value(a), c.value(b)), c.value(bias), beta, alpha)
 
 
 def _added(c: AtenContext, y: Value, bias: Value, beta: Any, alpha: Any) -> Value:
@@ -71,10 +72,8 @@ def _einsum(c: AtenContext, x: Value, y: Value) -> Value:
 
 def _unfolded(c: AtenContext, x: Value) -> Value | None:
     """What ``x`` was before its first dimension was folded from several."""
-    node = c.b.nodes[-1] if c.b.nodes and c.b.nodes[-1].name == x else None
+    node = c.b.node(x, "reshape")
     if node is None:
-        node = next((n for n in reversed(c.b.nodes[-64:]) if n.name == x), None)
-    if node is None or node.op != "reshape":
         return None
     old, new = c.b.shape(node.inputs[0]), c.b.shape(x)
     if 3 < len(old) <= 8 and old[-2:] == new[-2:]:
@@ -82,7 +81,7 @@ def _unfolded(c: AtenContext, x: Value) -> Value | None:
     return None
 
 
-def _vector(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
+def _vector(c: AtenContext, a: Any, b: Any) -> Value:
     """A matrix or a vector times a vector."""
     x, y = c.value(a), c.value(b)
     rows = c.shape(x)[:-1]
@@ -90,7 +89,7 @@ def _vector(c: AtenContext, node: Node, a: Any, b: Any) -> Value:
     return c.reshape(product(c, x, c.reshape(y, (-1, 1))), rows)
 
 
-def _linear(c: AtenContext, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
+def _linear(c: AtenContext, x: Any, weight: Any, bias: Any = None) -> Value:
     return linear(c, c.value(x), weight, bias)
 
 
@@ -110,9 +109,9 @@ def linear(c: AtenContext, v: Value, weight: Any, bias: Any = None) -> Value:
 
 CONVERTERS: dict[str, Converter] = {
     "mm": _product(product),
-    "addmm": _product_and_sum(product),
+    "addmm": partial(_product_and_sum, product),
     "bmm": _product(_stacked),
-    "baddbmm": _product_and_sum(_stacked),
+    "baddbmm": partial(_product_and_sum, _stacked),
     "mv": _vector,
     "dot": _vector,
     "linear": _linear,

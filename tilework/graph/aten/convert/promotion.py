@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.graph.aten.context import AtenContext, Unsupported, Value
 from tilework.graph.aten.dtypes import dtype_name
 
-if TYPE_CHECKING:
-    from torch.fx import Node
-
 
 def operands(
-    c: AtenContext, node: Node, *given: Any, numbers: int | None = None, to_float: bool = False
+    c: AtenContext, *given: Any, numbers: int | None = None, to_float: bool = False
 ) -> list[Value]:
     """The first arguments of a node as values of the one type that it computes in.
 
     Args:
-        c: the translation.
-        node: its arguments carry their example values.
+        c: the translation; the arguments of its node carry their example values.
         given: what the arguments mean.
         numbers: how many of the node's arguments count; by default as many as ``given``.
         to_float: whether integers become floats.
     """
-    dtype = common_type(node.args[: numbers or len(given)], to_float=to_float)
+    dtype = common_type(c.node.args[: numbers or len(given)], to_float=to_float)
     return [c.value(x, dtype) for x in given]
 
 

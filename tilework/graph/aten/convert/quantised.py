@@ -81,7 +81,7 @@ def _dequantize(
 def _of(convert: Callable[..., Value], *axis: None) -> Converter:
     """A converter of the operator by channel; with an ``axis``, of that for whole tensors."""
 
-    def converter(c: AtenContext, node: Node, x: Any, *given: Any, **named: Any) -> Value:
+    def converter(c: AtenContext, x: Any, *given: Any, **named: Any) -> Value:
         return convert(c, x, given[:2], *axis, *given[2:], **named)
 
     return converter
@@ -162,7 +162,7 @@ def _beside(c: AtenContext, v: Value, axis: int | None, shape: Any) -> tuple[int
 
 
 def _choose(
-    c: AtenContext, node: Node, x: Any, low: int, high: int, eps: float, dtype: Any
+    c: AtenContext, x: Any, low: int, high: int, eps: float, dtype: Any
 ) -> tuple[Value, Value]:
     """The scale with which 0 and the extremes of ``x`` fit just so, and its zero point."""
     least, most = _extremes(c, x)
@@ -175,7 +175,7 @@ def _choose(
 
 
 def _choose_symmetric(
-    c: AtenContext, node: Node, x: Any, low: int, high: int, eps: float, dtype: Any
+    c: AtenContext, x: Any, low: int, high: int, eps: float, dtype: Any
 ) -> tuple[Value, Value]:
     """The same for a range that is as far below its middle as above."""
     least, most = _extremes(c, x)
@@ -200,7 +200,7 @@ def _as_told(c: AtenContext, scale: Value, zero: Value) -> tuple[Value, Value]:
     return (c.reshape(parts[0], (1,)), c.reshape(parts[1], (1,)))
 
 
-def _convert_type(c: AtenContext, node: Node, x: Any, dtype: Any) -> Value:
+def _convert_type(c: AtenContext, x: Any, dtype: Any) -> Value:
     return c.cast(c.value(x), _kind(dtype, None))
 
 

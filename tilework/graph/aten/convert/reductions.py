@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from tilework.graph.aten.context import (
     AtenContext,
@@ -11,13 +12,9 @@ from tilework.graph.aten.context import (
     Unsupported,
     Value,
     few_enough,
-    output_dtype,
     used,
 )
 from tilework.index.extents import known
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 _FEATURE_MAPS = (3, 4, 5)  # dimensions of what may run in either layout
 
@@ -40,73 +37,56 @@ def reduced(c: AtenContext, kind: str, x: Value, dim: Any, keepdim: bool = False
     return y if keepdim else c.reshape(y, [n for d, n in enumerate(shape) if d not in axes])
 
 
-def _reduction(kind: str) -> Converter:
-    def convert(
-        c: AtenContext,
-        node: Node,
-        x: Any,
-        dim: Any = None,
-        keepdim: bool = False,
-        dtype: Any = None,
-    ) -> Value:
-        return reduced(c, kind, c.value(x, output_dtype(node)), dim, keepdim)
-
-    return convert
+def _reduction(
+    kind: str,
+    c: AtenContext,
+    x: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+) -> Value:
+    return reduced(c, kind, c.value(x, c.output_dtype()), dim, keepdim)
 
 
 def _total(kind: str) -> Converter:
     """Over all dimensions."""
-    return lambda c, node, x, dtype=None: reduced(c, kind, c.value(x, output_dtype(node)), None)
+    return lambda c, x, dtype=None: reduced(c, kind, c.value(x, c.output_dtype()), None)
 
 
-def _truth(kind: str) -> Converter:
+def _truth(kind: str, c: AtenContext, x: Any, dim: Any = None, keepdim: bool = False) -> Value:
     """Whether any element is true, or all are: extrema of bool."""
-
-    def convert(
-        c: AtenContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False
-    ) -> Value:
-        y = reduced(c, kind, c.value(x, "bool"), dim, keepdim)
-        return c.cast(y, output_dtype(node))
-
-    return convert
+    y = reduced(c, kind, c.value(x, "bool"), dim, keepdim)
+    return c.cast(y, c.output_dtype())
 
 
-def _extremum(kind: str) -> Converter:
+def _extremum(kind: str, c: AtenContext, x: Any, dim: int, keepdim: bool = False) -> Any:
     """Largest or smallest elements along a dimension, and where they are."""
-
-    def convert(c: AtenContext, node: Node, x: Any, dim: int, keepdim: bool = False) -> Any:
-        v = c.value(x)
-        if not c.rank(v):
-            raise Unsupported("of a scalar")
-        values = reduced(c, kind, v, dim, keepdim)
-        if not used(node, 1):
-            return values, None
-        axis = c.axis(dim, c.rank(v))
-        return values, c.op(f"arg{kind}", v, axis=axis, keepdims=keepdim, last=False)
-
-    return convert
+    v = c.value(x)
+    if not c.rank(v):
+        raise Unsupported("of a scalar")
+    values = reduced(c, kind, v, dim, keepdim)
+    if not used(c, 1):
+        return values, None
+    axis = c.axis(dim, c.rank(v))
+    return values, c.op(f"arg{kind}", v, axis=axis, keepdims=keepdim, last=False)
 
 
-def _position(kind: str) -> Converter:
-    def convert(
-        c: AtenContext, node: Node, x: Any, dim: int | None = None, keepdim: bool = False
-    ) -> Value:
-        v = c.value(x)
-        rank = c.rank(v)
-        if not rank or (dim is None and keepdim):
-            raise Unsupported("of a scalar, or of all dimensions with each kept")
-        if c.dtype(v) == "bool":
-            raise Unsupported("of bool")
-        if dim is None:
-            v, dim, rank = c.reshape(v, (math.prod(c.shape(v)),)), 0, 1
-        return c.op(f"arg{kind}", v, axis=c.axis(dim, rank), keepdims=keepdim, last=False)
-
-    return convert
+def _position(
+    kind: str, c: AtenContext, x: Any, dim: int | None = None, keepdim: bool = False
+) -> Value:
+    v = c.value(x)
+    rank = c.rank(v)
+    if not rank or (dim is None and keepdim):
+        raise Unsupported("of a scalar, or of all dimensions with each kept")
+    if c.dtype(v) == "bool":
+        raise Unsupported("of bool")
+    if dim is None:
+        v, dim, rank = c.reshape(v, (math.prod(c.shape(v)),)), 0, 1
+    return c.op(f"arg{kind}", v, axis=c.axis(dim, rank), keepdims=keepdim, last=False)
 
 
 def _variance(
     c: AtenContext,
-    node: Node,
     x: Any,
     dim: Any = None,
     *,
@@ -125,14 +105,13 @@ def _variance(
     return c.op("multiply", y, c.number(1.0 / (count - less), c.dtype(y)))
 
 
-def _variance_and_mean(c: AtenContext, node: Node, x: Any, dim: Any = None, **kwargs: Any) -> Any:
+def _variance_and_mean(c: AtenContext, x: Any, dim: Any = None, **kwargs: Any) -> Any:
     keepdim = kwargs.get("keepdim", False)
-    return _variance(c, node, x, dim, **kwargs), reduced(c, "mean", c.value(x), dim, keepdim)
+    return _variance(c, x, dim, **kwargs), reduced(c, "mean", c.value(x), dim, keepdim)
 
 
 def _norm(
     c: AtenContext,
-    node: Node,
     x: Any,
     ord: Any = 2,
     dim: Any = None,
@@ -143,35 +122,32 @@ def _norm(
     kinds = {1: "l1", 2: "l2"}
     if ord not in kinds:
         raise Unsupported(f"a norm of order {ord}")
-    return reduced(c, kinds[ord], c.value(x, output_dtype(node)), dim, keepdim)
+    return reduced(c, kinds[ord], c.value(x, c.output_dtype()), dim, keepdim)
 
 
-def _cumulative(kind: str) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, dim: int, *, dtype: Any = None) -> Value:
-        v = c.value(x, output_dtype(node))
-        if not c.rank(v):
-            return v
-        axis = c.axis(dim, c.rank(v))
-        few_enough(known(c.shape(v)[axis]))
-        return c.op("cumulative", v, axis=axis, kind=kind, exclusive=False, reverse=False)
-
-    return convert
+def _cumulative(kind: str, c: AtenContext, x: Any, dim: int, *, dtype: Any = None) -> Value:
+    v = c.value(x, c.output_dtype())
+    if not c.rank(v):
+        return v
+    axis = c.axis(dim, c.rank(v))
+    few_enough(known(c.shape(v)[axis]))
+    return c.op("cumulative", v, axis=axis, kind=kind, exclusive=False, reverse=False)
 
 
 CONVERTERS: dict[str, Converter] = {
     **{f"{kind}.default": _total(kind) for kind in ("sum", "mean", "prod")},
-    "sum.dim_IntList": _reduction("sum"),
-    "mean.dim": _reduction("mean"),
-    "prod.dim_int": _reduction("prod"),
-    **{f"a{kind}": _reduction(kind) for kind in ("max", "min")},
-    **{f"{kind}.default": _reduction(kind) for kind in ("max", "min")},
-    **{f"{kind}.dim": _extremum(kind) for kind in ("max", "min")},
-    **{f"arg{kind}": _position(kind) for kind in ("max", "min")},
-    "any": _truth("max"),
-    "all": _truth("min"),
+    "sum.dim_IntList": partial(_reduction, "sum"),
+    "mean.dim": partial(_reduction, "mean"),
+    "prod.dim_int": partial(_reduction, "prod"),
+    **{f"a{kind}": partial(_reduction, kind) for kind in ("max", "min")},
+    **{f"{kind}.default": partial(_reduction, kind) for kind in ("max", "min")},
+    **{f"{kind}.dim": partial(_extremum, kind) for kind in ("max", "min")},
+    **{f"arg{kind}": partial(_position, kind) for kind in ("max", "min")},
+    "any": partial(_truth, "max"),
+    "all": partial(_truth, "min"),
     "var.correction": _variance,
     "var_mean.correction": _variance_and_mean,
     "linalg_vector_norm": _norm,
-    "cumsum": _cumulative("sum"),
-    "cumprod": _cumulative("prod"),
+    "cumsum": partial(_cumulative, "sum"),
+    "cumprod": partial(_cumulative, "prod"),
 }

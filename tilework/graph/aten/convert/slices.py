@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tilework.dtypes import is_float
-from tilework.graph.aten.context import (
-    AtenContext,
-    Converter,
-    Unsupported,
-    Value,
-)
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.index.extents import known
 
 if TYPE_CHECKING:
-    from torch.fx import Node
-
     from tilework.index.extents import Extent
 
 
 def _slice(
     c: AtenContext,
-    node: Node,
     x: Any,
     dim: int = 0,
     start: int | None = None,
@@ -39,17 +32,17 @@ def _slice(
     first: Extent = 0 if start is None else start
     if first < 0:
         first = extent + first
-    return c.along(v, axis, first, c.result_shape(node)[axis], step)
+    return c.along(v, axis, first, c.result_shape()[axis], step)
 
 
-def _select(c: AtenContext, node: Node, x: Any, dim: int, index: int) -> Value:
+def _select(c: AtenContext, x: Any, dim: int, index: int) -> Value:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
     extent = c.shape(v)[axis]
     if isinstance(extent, int):
         index %= extent
     part = c.along(v, axis, extent + index if index < 0 else index, 1)
-    return c.reshape(part, c.result_shape(node))
+    return c.reshape(part, c.result_shape())
 
 
 def _parts(c: AtenContext, v: Value, axis: int, sizes: Sequence[int]) -> tuple[Value, ...]:
@@ -57,19 +50,19 @@ def _parts(c: AtenContext, v: Value, axis: int, sizes: Sequence[int]) -> tuple[V
     return tuple(c.along(v, axis, at, n) for at, n in zip(starts, sizes, strict=False))
 
 
-def _split_with_sizes(c: AtenContext, node: Node, x: Any, sizes: Any, dim: int = 0) -> Any:
+def _split_with_sizes(c: AtenContext, x: Any, sizes: Any, dim: int = 0) -> Any:
     v = c.value(x)
     return _parts(c, v, c.axis(dim, c.rank(v)), [int(n) for n in sizes])
 
 
-def _split(c: AtenContext, node: Node, x: Any, size: int, dim: int = 0) -> Any:
+def _split(c: AtenContext, x: Any, size: int, dim: int = 0) -> Any:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
     extent = known(c.shape(v)[axis])
     return _parts(c, v, axis, [min(size, extent - at) for at in range(0, extent, size)])
 
 
-def _unbind(c: AtenContext, node: Node, x: Any, dim: int = 0) -> Any:
+def _unbind(c: AtenContext, x: Any, dim: int = 0) -> Any:
     v = c.value(x)
     axis = c.axis(dim, c.rank(v))
     shape = c.shape(v)
@@ -77,7 +70,7 @@ def _unbind(c: AtenContext, node: Node, x: Any, dim: int = 0) -> Any:
     return tuple(c.reshape(c.along(v, axis, i, 1), one) for i in range(known(shape[axis])))
 
 
-def _flip(c: AtenContext, node: Node, x: Any, dims: Sequence[int]) -> Value:
+def _flip(c: AtenContext, x: Any, dims: Sequence[int]) -> Value:
     v = c.value(x)
     shape = c.shape(v)
     axes = {d % len(shape) for d in dims} if shape else set()
@@ -89,7 +82,7 @@ def _flip(c: AtenContext, node: Node, x: Any, dims: Sequence[int]) -> Value:
     return c.op("slice", v, begin=tuple(begin), size=shape, stride=tuple(stride))
 
 
-def _pad(c: AtenContext, node: Node, x: Any, pad: Sequence[int], value: Any = 0) -> Value:
+def _pad(c: AtenContext, x: Any, pad: Sequence[int], value: Any = 0) -> Value:
     """Padding names the innermost dimension first; negative numbers take some away."""
     v = c.value(x)
     before, after = _around(pad, c.rank(v))
@@ -117,22 +110,16 @@ def _cropped(c: AtenContext, v: Value, before: Sequence[int], after: Sequence[in
     return c.slice(v, begin, size, [1] * len(shape))
 
 
-def _pad_self(mode: str) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, pad: Sequence[int]) -> Value:
-        v = c.value(x)
-        before, after = _around(pad, c.rank(v))
-        if min(*before, *after) < 0:
-            raise Unsupported("with negative padding")
-        return c.op("pad_self", v, before=tuple(before), after=tuple(after), mode=mode)
-
-    return convert
+def _pad_self(mode: str, c: AtenContext, x: Any, pad: Sequence[int]) -> Value:
+    v = c.value(x)
+    before, after = _around(pad, c.rank(v))
+    if min(*before, *after) < 0:
+        raise Unsupported("with negative padding")
+    return c.op("pad_self", v, before=tuple(before), after=tuple(after), mode=mode)
 
 
-def _triangle(*, upper: bool) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, diagonal: int = 0) -> Value:
-        return c.op("trilu", c.value(x), k=int(diagonal), upper=upper)
-
-    return convert
+def _triangle(c: AtenContext, x: Any, diagonal: int = 0, *, upper: bool) -> Value:
+    return c.op("trilu", c.value(x), k=int(diagonal), upper=upper)
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -143,8 +130,8 @@ CONVERTERS: dict[str, Converter] = {
     "unbind": _unbind,
     "flip": _flip,
     "constant_pad_nd": _pad,
-    **{f"reflection_pad{n}d": _pad_self("reflect") for n in (1, 2, 3)},
-    **{f"replication_pad{n}d": _pad_self("edge") for n in (1, 2, 3)},
-    "triu": _triangle(upper=True),
-    "tril": _triangle(upper=False),
+    **{f"reflection_pad{n}d": partial(_pad_self, "reflect") for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": partial(_pad_self, "edge") for n in (1, 2, 3)},
+    "triu": partial(_triangle, upper=True),
+    "tril": partial(_triangle, upper=False),
 }

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.graph.aten.context import (
-    AtenContext,
-    Converter,
-    Unsupported,
-    Value,
-    output_dtype,
-)
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.index.extents import known_shape
 
-if TYPE_CHECKING:
-    from torch.fx import Node
 
-
-def _reshape(c: AtenContext, node: Node, x: Any, *args: Any) -> Value:
+def _reshape(c: AtenContext, x: Any, *args: Any) -> Value:
     """The shape of the result is what the node's example has."""
-    return c.reshape(c.value(x), c.result_shape(node))
+    return c.reshape(c.value(x), c.result_shape())
 
 
-def _permute(c: AtenContext, node: Node, x: Any, dims: Sequence[int]) -> Value:
+def _permute(c: AtenContext, x: Any, dims: Sequence[int]) -> Value:
     v = c.value(x)
     return c.transpose(v, [d % c.rank(v) for d in dims])
 
 
-def _transpose(c: AtenContext, node: Node, x: Any, a: int, b: int) -> Value:
+def _transpose(c: AtenContext, x: Any, a: int, b: int) -> Value:
     v = c.value(x)
     rank = c.rank(v)
     perm = list(range(rank))
@@ -40,34 +31,34 @@ def _transpose(c: AtenContext, node: Node, x: Any, a: int, b: int) -> Value:
     return c.transpose(v, perm)
 
 
-def _matrix_transpose(c: AtenContext, node: Node, x: Any) -> Value:
+def _matrix_transpose(c: AtenContext, x: Any) -> Value:
     v = c.value(x)
     return c.transpose(v, range(c.rank(v))[::-1])
 
 
-def _expand(c: AtenContext, node: Node, x: Any, shape: Any, **kwargs: Any) -> Value:
-    return c.expand(c.value(x), c.result_shape(node))
+def _expand(c: AtenContext, x: Any, shape: Any, **kwargs: Any) -> Value:
+    return c.expand(c.value(x), c.result_shape())
 
 
-def _concat(c: AtenContext, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
-    dtype = output_dtype(node)
+def _concat(c: AtenContext, tensors: Sequence[Any], dim: int = 0) -> Value:
+    dtype = c.output_dtype()
     values = [c.value(x, dtype) for x in tensors if 0 not in c.shape(x)]
     if not values:
-        return c.constant(np.empty(known_shape(c.result_shape(node)), numpy_dtype(dtype)))
+        return c.constant(np.empty(known_shape(c.result_shape()), numpy_dtype(dtype)))
     if len(values) == 1:
         return values[0]
     return c.op("concat", *values, axis=c.axis(dim, c.rank(values[0])))
 
 
-def _stack(c: AtenContext, node: Node, tensors: Sequence[Any], dim: int = 0) -> Value:
-    dtype, result = output_dtype(node), c.result_shape(node)
+def _stack(c: AtenContext, tensors: Sequence[Any], dim: int = 0) -> Value:
+    dtype, result = c.output_dtype(), c.result_shape()
     axis = dim % len(result)
     one = (*result[:axis], 1, *result[axis + 1 :])
     values = [c.reshape(c.value(x, dtype), one) for x in tensors]
     return values[0] if len(values) == 1 else c.op("concat", *values, axis=axis)
 
 
-def _repeat(c: AtenContext, node: Node, x: Any, repeats: Sequence[int]) -> Value:
+def _repeat(c: AtenContext, x: Any, repeats: Sequence[int]) -> Value:
     v = c.value(x)
     own = (1,) * (len(repeats) - c.rank(v)) + c.shape(v)
     v = c.reshape(v, own)
@@ -76,7 +67,7 @@ def _repeat(c: AtenContext, node: Node, x: Any, repeats: Sequence[int]) -> Value
     return c.op("tile", v, factors=tuple(int(r) for r in repeats))
 
 
-def _pixel_shuffle(c: AtenContext, node: Node, x: Any, block: int) -> Value:
+def _pixel_shuffle(c: AtenContext, x: Any, block: int) -> Value:
     v = c.value(x)
     if c.rank(v) != 4:
         raise Unsupported(f"of {c.rank(v)} dimensions")

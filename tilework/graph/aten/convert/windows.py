@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, used
+from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, first_of
 from tilework.graph.aten.convert.normal import channels
 from tilework.graph.operators.windows import ceil_pads
 from tilework.index.extents import known_shape
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def _each(numbers: Any, rank: int) -> tuple[int, ...]:
@@ -22,7 +20,6 @@ def _each(numbers: Any, rank: int) -> tuple[int, ...]:
 
 def _convolution(
     c: AtenContext,
-    node: Node,
     x: Any,
     weight: Any,
     bias: Any,
@@ -81,75 +78,65 @@ def _unbatched(c: AtenContext, y: Value, x: Value) -> Value:
     return y if c.rank(x) == c.rank(y) else c.reshape(y, c.shape(y)[1:])
 
 
-def _max_pool(rank: int, *, positions: bool) -> Converter:
-    def convert(
-        c: AtenContext,
-        node: Node,
-        x: Any,
-        kernel: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
-    ) -> Any:
-        if positions and used(node, 1):
-            raise Unsupported("its positions are not offered")
-        own = c.value(x)
-        v, attrs, _ = _window(c, own, rank, kernel, stride, padding, dilation, ceil_mode)
-        y = _unbatched(c, c.op(f"max_pool{rank}d", v, **attrs), own)
-        return (y, None) if positions else y
-
-    return convert
+def _max_pool(
+    rank: int,
+    c: AtenContext,
+    x: Any,
+    kernel: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Value:
+    own = c.value(x)
+    v, attrs, _ = _window(c, own, rank, kernel, stride, padding, dilation, ceil_mode)
+    return _unbatched(c, c.op(f"max_pool{rank}d", v, **attrs), own)
 
 
-def _avg_pool(rank: int) -> Converter:
-    def convert(
-        c: AtenContext,
-        node: Node,
-        x: Any,
-        kernel: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> Value:
-        if divisor_override is not None:
-            raise Unsupported("with a divisor of its own")
-        own = c.value(x)
-        v, attrs, pads = _window(c, own, rank, kernel, stride, padding, 1, ceil_mode)
-        del attrs["dilation"]
-        if count_include_pad and attrs["pads"] != pads:
-            ends = zip(attrs["pads"][rank:], pads[rank:], strict=True)
-            attrs["surplus"] = tuple(w - p for w, p in ends)
-        y = c.op(f"avg_pool{rank}d", v, count_include_pad=bool(count_include_pad), **attrs)
-        return _unbatched(c, y, own)
-
-    return convert
+def _avg_pool(
+    rank: int,
+    c: AtenContext,
+    x: Any,
+    kernel: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    if divisor_override is not None:
+        raise Unsupported("with a divisor of its own")
+    own = c.value(x)
+    v, attrs, pads = _window(c, own, rank, kernel, stride, padding, 1, ceil_mode)
+    del attrs["dilation"]
+    if count_include_pad and attrs["pads"] != pads:
+        ends = zip(attrs["pads"][rank:], pads[rank:], strict=True)
+        attrs["surplus"] = tuple(w - p for w, p in ends)
+    y = c.op(f"avg_pool{rank}d", v, count_include_pad=bool(count_include_pad), **attrs)
+    return _unbatched(c, y, own)
 
 
-def _adaptive(kind: str, rank: int, results: int = 1) -> Converter:
-    def convert(c: AtenContext, node: Node, x: Any, size: Sequence[int]) -> Any:
-        if results > 1 and used(node, 1):
-            raise Unsupported("its positions are not offered")
-        own = c.value(x)
-        v = own if c.rank(own) == rank + 2 else c.reshape(own, (1, *c.shape(own)))
-        wanted = _each(size, rank)
-        if kind == "avg" and set(wanted) == {1} and c.dtype(v) == "float32":
-            y = c.op("global_avg_pool", v, layout="NCHW")
-        else:
-            y = c.op(f"adaptive_{kind}_pool", v, size=wanted, layout="NCHW")
-        y = _unbatched(c, y, own)
-        return y if results == 1 else (y, None)
+def _adaptive(kind: str, rank: int, c: AtenContext, x: Any, size: Sequence[int]) -> Value:
+    own = c.value(x)
+    v = own if c.rank(own) == rank + 2 else c.reshape(own, (1, *c.shape(own)))
+    wanted = _each(size, rank)
+    if kind == "avg" and set(wanted) == {1} and c.dtype(v) == "float32":
+        y = c.op("global_avg_pool", v, layout="NCHW")
+    else:
+        y = c.op(f"adaptive_{kind}_pool", v, size=wanted, layout="NCHW")
+    return _unbatched(c, y, own)
 
-    return convert
 
+_PLACES = "its positions are not offered"
 
 CONVERTERS: dict[str, Converter] = {
     "convolution": _convolution,
-    **{f"max_pool{n}d": _max_pool(n, positions=False) for n in (1, 2, 3)},
-    **{f"max_pool{n}d_with_indices": _max_pool(n, positions=True) for n in (2, 3)},
-    **{f"avg_pool{n}d": _avg_pool(n) for n in (1, 2, 3)},
-    **{f"_adaptive_avg_pool{n}d": _adaptive("avg", n) for n in (2, 3)},
-    **{f"adaptive_max_pool{n}d": _adaptive("max", n, results=2) for n in (2, 3)},
+    **{f"max_pool{n}d": partial(_max_pool, n) for n in (1, 2, 3)},
+    **{f"max_pool{n}d_with_indices": first_of(2, partial(_max_pool, n), _PLACES) for n in (2, 3)},
+    **{f"avg_pool{n}d": partial(_avg_pool, n) for n in (1, 2, 3)},
+    **{f"_adaptive_avg_pool{n}d": partial(_adaptive, "avg", n) for n in (2, 3)},
+    **{
+        f"adaptive_max_pool{n}d": first_of(2, partial(_adaptive, "max", n), _PLACES)
+        for n in (2, 3)
+    },
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,23 +27,18 @@ def _plain(op: str) -> Converter:
     return lambda c, node: c.op(op, *map(c.value, node.input), name=node.output[0])
 
 
-def _binary(op: str) -> Converter:
+def _binary(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     """An operator of one or more operands (``Sum``, ``Max``, ``Min`` take any number)."""
-
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        if len(node.input) == 1:
-            return c.op("identity", c.value(node.input[0]), name=node.output[0])
-        y = c.value(node.input[0])
-        for other in node.input[1:]:
-            y = c.op(op, y, c.value(other), name=node.output[0])
-        return y
-
-    return convert
+    if len(node.input) == 1:
+        return c.op("identity", c.value(node.input[0]), name=node.output[0])
+    y = c.value(node.input[0])
+    for other in node.input[1:]:
+        y = c.op(op, y, c.value(other), name=node.output[0])
+    return y
 
 
 def _mean(c: OnnxContext, node: onnx.NodeProto) -> str:
-    total = _binary("add")(c, node)
-    assert isinstance(total, str)
+    total = _binary("add", c, node)
     return c.op("divide", total, _like(c, len(node.input), total), name=node.output[0])
 
 
@@ -102,14 +98,14 @@ def _power(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _modulo(c: OnnxContext, node: onnx.NodeProto) -> Result:
     op = "truncated_mod" if attributes(node).get("fmod", 0) else "floor_mod"
-    return _binary(op)(c, node)
+    return _binary(op, c, node)
 
 
 def _shift(c: OnnxContext, node: onnx.NodeProto) -> Result:
     direction = attributes(node)["direction"]
     if direction not in ("LEFT", "RIGHT"):
         raise Unsupported(f"unknown direction '{direction}'")
-    return _binary(f"shift_{direction.lower()}")(c, node)
+    return _binary(f"shift_{direction.lower()}", c, node)
 
 
 def _isinf(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -186,7 +182,7 @@ _BINARY = {
 
 CONVERTERS: dict[str, Converter] = {
     **{theirs: _plain(theirs.lower()) for theirs in _UNARY},
-    **{theirs: _binary(ours) for theirs, ours in _BINARY.items()},
+    **{theirs: partial(_binary, ours) for theirs, ours in _BINARY.items()},
     "BitCast": _bit_cast,
     "BitShift": _shift,
     "BitwiseNot": _plain("bitwise_not"),

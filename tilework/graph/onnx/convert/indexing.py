@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -221,15 +222,12 @@ def _top_k(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [largest, places]
 
 
-def _cumulative(kind: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        a = attributes(node)
-        x = c.value(node.input[0])
-        axis = normal(int(c.array(node.input[1], "the axis").item()), len(c.b.shape(x)))
-        flags = {k: bool(a.get(k, 0)) for k in ("exclusive", "reverse")}
-        return c.op("cumulative", x, name=node.output[0], axis=axis, kind=kind, **flags)
-
-    return convert
+def _cumulative(kind: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    x = c.value(node.input[0])
+    axis = normal(int(c.array(node.input[1], "the axis").item()), len(c.b.shape(x)))
+    flags = {k: bool(a.get(k, 0)) for k in ("exclusive", "reverse")}
+    return c.op("cumulative", x, name=node.output[0], axis=axis, kind=kind, **flags)
 
 
 def _trilu(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -294,8 +292,8 @@ def _filled(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 CONVERTERS: dict[str, Converter] = {
     "ConstantOfShape": _filled,
-    "CumProd": _cumulative("prod"),
-    "CumSum": _cumulative("sum"),
+    "CumProd": partial(_cumulative, "prod"),
+    "CumSum": partial(_cumulative, "sum"),
     "EyeLike": _eye_like,
     "Gather": _gather,
     "GatherElements": _gather_elements,

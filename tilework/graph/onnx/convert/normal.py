@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,21 +95,18 @@ def _channels(c: OnnxContext, value: str, rank: int) -> str:
     return c.op("reshape", value, shape=shape)
 
 
-def _softmax(op: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        shape = c.shape(node.input[0])
-        x, name = c.value(node.input[0]), node.output[0]
-        axis = attributes(node).get("axis", -1 if c.opset >= 13 else 1)
-        if not -len(shape) <= axis < max(len(shape), 1):
-            raise Unsupported(f"axis {axis} does not exist: there are {len(shape)} dimensions")
-        axis %= len(shape)
-        if c.opset >= 13 or axis == len(shape) - 1:
-            return c.op(op, x, name=name, axis=axis)
-        # before opset 13 everything from the axis on counts as one dimension
-        flat = c.op("reshape", x, shape=(math.prod(shape[:axis]), math.prod(shape[axis:])))
-        return c.op("reshape", c.op(op, flat, axis=1), name=name, shape=shape)
-
-    return convert
+def _softmax(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+    shape = c.shape(node.input[0])
+    x, name = c.value(node.input[0]), node.output[0]
+    axis = attributes(node).get("axis", -1 if c.opset >= 13 else 1)
+    if not -len(shape) <= axis < max(len(shape), 1):
+        raise Unsupported(f"axis {axis} does not exist: there are {len(shape)} dimensions")
+    axis %= len(shape)
+    if c.opset >= 13 or axis == len(shape) - 1:
+        return c.op(op, x, name=name, axis=axis)
+    # before opset 13 everything from the axis on counts as one dimension
+    flat = c.op("reshape", x, shape=(math.prod(shape[:axis]), math.prod(shape[axis:])))
+    return c.op("reshape", c.op(op, flat, axis=1), name=name, shape=shape)
 
 
 def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
@@ -219,13 +217,13 @@ def _lp_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
 CONVERTERS: dict[str, Converter] = {
     "BatchNormalization": _batch_norm,
     "GroupNormalization": _group_norm,
-    "Hardmax": _softmax("hardmax"),
+    "Hardmax": partial(_softmax, "hardmax"),
     "InstanceNormalization": _instance_norm,
     "LRN": _local_response,
     "LayerNormalization": _layer_norm,
-    "LogSoftmax": _softmax("log_softmax"),
+    "LogSoftmax": partial(_softmax, "log_softmax"),
     "LpNormalization": _lp_norm,
     "MeanVarianceNormalization": _mean_variance,
     "RMSNormalization": _rms_norm,
-    "Softmax": _softmax("softmax"),
+    "Softmax": partial(_softmax, "softmax"),
 }

@@ -7,6 +7,7 @@ files that are written so. Inputs come in threes: numbers, their scale and their
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,25 +124,20 @@ def _known(c: OnnxContext, names: Sequence[str]) -> None:
         raise Unsupported("scales and zero points must be constants, the scales float32")
 
 
-def _binary(op: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        i = list(node.input) + [""] * (8 - len(node.input))
-        _known(c, [*i[1:3], *i[4:]])
-        a, b = read(c, *i[:3]), read(c, *i[3:6])
-        return written(c, a.op(op, b), i[6], i[7])
-
-    return convert
+def _binary(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+    i = list(node.input) + [""] * (8 - len(node.input))
+    _known(c, [*i[1:3], *i[4:]])
+    a, b = read(c, *i[:3]), read(c, *i[3:6])
+    return written(c, a.op(op, b), i[6], i[7])
 
 
-def _unary(compute: Callable[[Value, dict[str, float]], Value]) -> Converter:
+def _unary(
+    compute: Callable[[Value, dict[str, float]], Value], c: OnnxContext, node: onnx.NodeProto
+) -> str:
     """An operator whose inputs are numbers, scale, zero point, and those of the result."""
-
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        i = list(node.input) + [""] * (5 - len(node.input))
-        _known(c, i[1:])
-        return written(c, compute(read(c, *i[:3]), attributes(node)), i[3], i[4])
-
-    return convert
+    i = list(node.input) + [""] * (5 - len(node.input))
+    _known(c, i[1:])
+    return written(c, compute(read(c, *i[:3]), attributes(node)), i[3], i[4])
 
 
 def _leaky_relu(x: Value, a: dict[str, float]) -> Value:
@@ -174,12 +170,12 @@ def _quantised_concat(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 CONVERTERS: dict[str, Converter] = {
     "QGemm": _quantised_gemm,
-    "QLinearAdd": _binary("add"),
+    "QLinearAdd": partial(_binary, "add"),
     "QLinearConcat": _quantised_concat,
-    "QLinearGlobalAveragePool": _unary(_mean_of_maps),
-    "QLinearLeakyRelu": _unary(_leaky_relu),
-    "QLinearMul": _binary("multiply"),
-    "QLinearSigmoid": _unary(lambda x, a: x.op("sigmoid")),
-    "QLinearSoftmax": _unary(_softmax),
+    "QLinearGlobalAveragePool": partial(_unary, _mean_of_maps),
+    "QLinearLeakyRelu": partial(_unary, _leaky_relu),
+    "QLinearMul": partial(_binary, "multiply"),
+    "QLinearSigmoid": partial(_unary, lambda x, a: x.op("sigmoid")),
+    "QLinearSoftmax": partial(_unary, _softmax),
 }
 """Those of the domain ``com.microsoft``."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,24 +69,20 @@ def _uniform(c: OnnxContext, a: dict[str, Any], shape: Sequence[int], dtype: str
     return np.asarray(drawn, numpy_dtype(dtype))
 
 
-def _of_shape(draw: Callable[..., NDArray[Any]]) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> NDArray[Any]:
-        a = attributes(node)
-        return draw(c, a, tuple(a["shape"]), _float(a.get("dtype", 1)))
+def _of_shape(
+    draw: Callable[..., NDArray[Any]], c: OnnxContext, node: onnx.NodeProto
+) -> NDArray[Any]:
+    a = attributes(node)
+    return draw(c, a, tuple(a["shape"]), _float(a.get("dtype", 1)))
 
-    return convert
 
-
-def _like(draw: Callable[..., NDArray[Any]]) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> NDArray[Any]:
-        a = attributes(node)
-        (name,) = node.input
-        own = c.constants[name].dtype.name if name in c.constants else value(c, name).dtype
-        if "dtype" not in a and own not in FLOATS:
-            raise Unsupported(f"random numbers of {own}; set its attribute 'dtype'")
-        return draw(c, a, c.sizes(name), _float(a["dtype"]) if "dtype" in a else own)
-
-    return convert
+def _like(draw: Callable[..., NDArray[Any]], c: OnnxContext, node: onnx.NodeProto) -> NDArray[Any]:
+    a = attributes(node)
+    (name,) = node.input
+    own = c.constants[name].dtype.name if name in c.constants else value(c, name).dtype
+    if "dtype" not in a and own not in FLOATS:
+        raise Unsupported(f"random numbers of {own}; set its attribute 'dtype'")
+    return draw(c, a, c.sizes(name), _float(a["dtype"]) if "dtype" in a else own)
 
 
 def _float(number: int) -> str:
@@ -128,8 +125,8 @@ def _multinomial(c: OnnxContext, node: onnx.NodeProto) -> str:
 CONVERTERS: dict[str, Converter] = {
     "Bernoulli": _bernoulli,
     "Multinomial": _multinomial,
-    "RandomNormal": _of_shape(_normal),
-    "RandomNormalLike": _like(_normal),
-    "RandomUniform": _of_shape(_uniform),
-    "RandomUniformLike": _like(_uniform),
+    "RandomNormal": partial(_of_shape, _normal),
+    "RandomNormalLike": partial(_like, _normal),
+    "RandomUniform": partial(_of_shape, _uniform),
+    "RandomUniformLike": partial(_like, _uniform),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
@@ -30,42 +31,36 @@ def reduced_axes(c: OnnxContext, node: onnx.NodeProto) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def _reduction(kind: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        axes, shape = reduced_axes(c, node), c.shape(node.input[0])
-        keepdims = bool(attributes(node).get("keepdims", 1))
-        x, name = c.value(node.input[0]), node.output[0]
-        spatial = tuple(range(2, len(shape)))
-        floating = c.b.types[x].dtype == "float32"
-        maps = kind == "mean" and floating and 3 <= len(shape) <= 5 and axes == spatial
-        if not maps and (keepdims or len(shape) not in _FEATURE_MAPS):
-            return c.op(f"reduce_{kind}", x, name=name, axes=axes, keepdims=keepdims)
-        # with all dimensions it can run in either layout of feature maps; the view costs nothing
-        if maps:
-            y = c.op("global_avg_pool", x, name=name, layout="NCHW")
-        else:
-            y = c.op(f"reduce_{kind}", x, name=name, axes=axes, keepdims=True)
-        if keepdims:
-            return y
-        left = tuple(n for d, n in enumerate(shape) if d not in axes)
-        return c.op("reshape", y, name=name, shape=left)
-
-    return convert
+def _reduction(kind: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+    axes, shape = reduced_axes(c, node), c.shape(node.input[0])
+    keepdims = bool(attributes(node).get("keepdims", 1))
+    x, name = c.value(node.input[0]), node.output[0]
+    spatial = tuple(range(2, len(shape)))
+    floating = c.b.types[x].dtype == "float32"
+    maps = kind == "mean" and floating and 3 <= len(shape) <= 5 and axes == spatial
+    if not maps and (keepdims or len(shape) not in _FEATURE_MAPS):
+        return c.op(f"reduce_{kind}", x, name=name, axes=axes, keepdims=keepdims)
+    # with all dimensions it can run in either layout of feature maps; the view costs nothing
+    if maps:
+        y = c.op("global_avg_pool", x, name=name, layout="NCHW")
+    else:
+        y = c.op(f"reduce_{kind}", x, name=name, axes=axes, keepdims=True)
+    if keepdims:
+        return y
+    left = tuple(n for d, n in enumerate(shape) if d not in axes)
+    return c.op("reshape", y, name=name, shape=left)
 
 
-def _position(op: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        a = attributes(node)
-        axis = normal(a.get("axis", 0), c.rank(node.input[0]))
-        last, keepdims = bool(a.get("select_last_index", 0)), bool(a.get("keepdims", 1))
-        x, name = c.value(node.input[0]), node.output[0]
-        return c.op(op, x, name=name, axis=axis, keepdims=keepdims, last=last)
-
-    return convert
+def _position(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    axis = normal(a.get("axis", 0), c.rank(node.input[0]))
+    last, keepdims = bool(a.get("select_last_index", 0)), bool(a.get("keepdims", 1))
+    x, name = c.value(node.input[0]), node.output[0]
+    return c.op(op, x, name=name, axis=axis, keepdims=keepdims, last=last)
 
 
 CONVERTERS: dict[str, Converter] = {
-    "ArgMax": _position("argmax"),
-    "ArgMin": _position("argmin"),
-    **{f"Reduce{kind.title().replace('_', '')}": _reduction(kind) for kind in REDUCTIONS},
+    "ArgMax": partial(_position, "argmax"),
+    "ArgMin": partial(_position, "argmin"),
+    **{f"Reduce{kind.title().replace('_', '')}": partial(_reduction, kind) for kind in REDUCTIONS},
 }

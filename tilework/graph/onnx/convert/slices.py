@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -225,13 +226,10 @@ def _size(c: OnnxContext, node: onnx.NodeProto) -> Known:
     return tensor_of([math.prod(c.shape(node.input[0]))], (), "int64")
 
 
-def _blocks(op: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        a = attributes(node)
-        attrs = {"block": a["blocksize"], "mode": a.get("mode", "DCR"), "layout": "NCHW"}
-        return c.op(op, c.value(node.input[0]), name=node.output[0], **attrs)
-
-    return convert
+def _blocks(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+    a = attributes(node)
+    attrs = {"block": a["blocksize"], "mode": a.get("mode", "DCR"), "layout": "NCHW"}
+    return c.op(op, c.value(node.input[0]), name=node.output[0], **attrs)
 
 
 def _col2im(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -253,12 +251,12 @@ def _col2im(c: OnnxContext, node: onnx.NodeProto) -> str:
 CONVERTERS: dict[str, Converter] = {
     "CenterCropPad": _center_crop_pad,
     "Col2Im": _col2im,
-    "DepthToSpace": _blocks("depth_to_space"),
+    "DepthToSpace": partial(_blocks, "depth_to_space"),
     "Expand": _expand,
     "Pad": _pad,
     "Size": _size,
     "Slice": _slice,
-    "SpaceToDepth": _blocks("space_to_depth"),
+    "SpaceToDepth": partial(_blocks, "space_to_depth"),
     "Split": _split,
     "Tile": _tile,
 }

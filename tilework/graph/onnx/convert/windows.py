@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.values import room, value
 from tilework.graph.operators import MAX_ELEMENTS
-from tilework.graph.operators.windows import ceil_pads
+from tilework.graph.operators.windows import POSITIONS, ceil_pads
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.strides import row_major
 
@@ -167,36 +168,33 @@ def _channels(c: OnnxContext, name: str, rank: int) -> str:
     return c.op("reshape", c.value(name), shape=shape)
 
 
-def _pool(op: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> Result:
-        a = attributes(node)
-        shape = c.shape(node.input[0])
-        rank = _spatial_rank(shape)
-        kernel = tuple(a["kernel_shape"])
-        strides, pads, dilation = window(a, shape[2:], kernel)
-        whole = pads
-        if a.get("ceil_mode", 0):
-            whole = ceil_pads(known_shape(shape[2:]), kernel, strides, pads, dilation)
-        common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
-        x, name = c.value(node.input[0]), node.output[0]
-        if op == "lp_pool":
-            p = int(a.get("p", 2))
-            return c.op(f"{op}{rank}d", x, name=name, dilation=dilation, p=p, **common)
-        if op == "avg_pool":
-            count = bool(a.get("count_include_pad", 0))
-            more: dict[str, Any] = {"dilation": dilation} if max(dilation) > 1 else {}
-            if count and whole != pads:
-                ends = zip(whole[rank:], pads[rank:], strict=True)
-                more["surplus"] = tuple(w - p for w, p in ends)
-            return c.op(f"{op}{rank}d", x, name=name, count_include_pad=count, **more, **common)
-        y = c.op(f"{op}{rank}d", x, name=name, dilation=dilation, **common)
-        if len(node.output) < 2 or not node.output[1]:
-            return y
-        columns = bool(a.get("storage_order", 0))
-        more = {"dilation": dilation, "columns_first": columns}
-        return [y, c.op(f"max_pool_positions{rank}d", x, name=node.output[1], **more, **common)]
-
-    return convert
+def _pool(op: str, c: OnnxContext, node: onnx.NodeProto) -> Result:
+    a = attributes(node)
+    shape = c.shape(node.input[0])
+    rank = _spatial_rank(shape)
+    kernel = tuple(a["kernel_shape"])
+    strides, pads, dilation = window(a, shape[2:], kernel)
+    whole = pads
+    if a.get("ceil_mode", 0):
+        whole = ceil_pads(known_shape(shape[2:]), kernel, strides, pads, dilation)
+    common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
+    x, name = c.value(node.input[0]), node.output[0]
+    if op == "lp_pool":
+        p = int(a.get("p", 2))
+        return c.op(f"{op}{rank}d", x, name=name, dilation=dilation, p=p, **common)
+    if op == "avg_pool":
+        count = bool(a.get("count_include_pad", 0))
+        more: dict[str, Any] = {"dilation": dilation} if max(dilation) > 1 else {}
+        if count and whole != pads:
+            ends = zip(whole[rank:], pads[rank:], strict=True)
+            more["surplus"] = tuple(w - p for w, p in ends)
+        return c.op(f"{op}{rank}d", x, name=name, count_include_pad=count, **more, **common)
+    y = c.op(f"{op}{rank}d", x, name=name, dilation=dilation, **common)
+    if len(node.output) < 2 or not node.output[1]:
+        return y
+    columns = bool(a.get("storage_order", 0))
+    more = {"dilation": dilation, "columns_first": columns}
+    return [y, c.op(f"max_pool_positions{rank}d", x, name=node.output[1], **more, **common)]
 
 
 def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -210,16 +208,13 @@ def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op(f"lp_pool{rank}d", x, name=name, p=p, **_whole(shape))
 
 
-def _global_pool(op: str) -> Converter:
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        shape = c.shape(node.input[0])
-        rank = _spatial_rank(shape)
-        x, name = c.value(node.input[0]), node.output[0]
-        if op == "global_avg_pool":
-            return c.op(op, x, name=name, layout="NCHW")
-        return c.op(f"max_pool{rank}d", x, name=name, **_whole(shape))
-
-    return convert
+def _global_pool(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+    shape = c.shape(node.input[0])
+    rank = _spatial_rank(shape)
+    x, name = c.value(node.input[0]), node.output[0]
+    if op == "global_avg_pool":
+        return c.op(op, x, name=name, layout="NCHW")
+    return c.op(f"max_pool{rank}d", x, name=name, **_whole(shape))
 
 
 def _whole(shape: Sequence[Extent]) -> dict[str, Any]:
@@ -274,8 +269,8 @@ def _tiled(
 
     Then each element of the result asks its own window alone, and not all that are written.
     """
-    producer = next((n for n in reversed(c.b.nodes) if n.name == places), None)
-    if producer is None or not producer.op.startswith("max_pool_positions"):
+    producer = c.b.node(places, *POSITIONS)
+    if producer is None:
         return False
     a = producer.attrs
     plain = not any(a["pads"]) and max(a["dilation"]) == 1 and not a["columns_first"]
@@ -284,13 +279,13 @@ def _tiled(
 
 
 CONVERTERS: dict[str, Converter] = {
-    "AveragePool": _pool("avg_pool"),
+    "AveragePool": partial(_pool, "avg_pool"),
     "Conv": conv,
     "ConvTranspose": _conv_transpose,
-    "GlobalAveragePool": _global_pool("global_avg_pool"),
+    "GlobalAveragePool": partial(_global_pool, "global_avg_pool"),
     "GlobalLpPool": _global_lp_pool,
-    "GlobalMaxPool": _global_pool("max_pool"),
-    "LpPool": _pool("lp_pool"),
-    "MaxPool": _pool("max_pool"),
+    "GlobalMaxPool": partial(_global_pool, "max_pool"),
+    "LpPool": partial(_pool, "lp_pool"),
+    "MaxPool": partial(_pool, "max_pool"),
     "MaxUnpool": _max_unpool,
 }

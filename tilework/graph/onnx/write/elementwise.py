@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -20,20 +21,16 @@ def _clip(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("Clip", [*inputs, *ends], out)
 
 
-def _limit(op: str) -> Write:
+def _limit(op: str, w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     """A limit that is NaN does not limit: a Clip knows one number, Max and Min are for others."""
-
-    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-        (x, limit), kind = inputs, w.net.types[node.inputs[1]]
-        if kind.shape or not is_float(kind.dtype):
-            w.add(op, inputs, out)
-            return
-        # without the other limit, ONNX Runtime takes the largest finite number for it
-        beyond = np.asarray(np.inf if op == "Max" else -np.inf, numpy_dtype(kind.dtype))
-        other = w.constant(f"{out}_beyond", beyond)
-        w.add("Clip", [x, limit, other] if op == "Max" else [x, other, limit], out)
-
-    return write
+    (x, limit), kind = inputs, w.net.types[node.inputs[1]]
+    if kind.shape or not is_float(kind.dtype):
+        w.add(op, inputs, out)
+        return
+    # without the other limit, ONNX Runtime takes the largest finite number for it
+    beyond = np.asarray(np.inf if op == "Max" else -np.inf, numpy_dtype(kind.dtype))
+    other = w.constant(f"{out}_beyond", beyond)
+    w.add("Clip", [x, limit, other] if op == "Max" else [x, other, limit], out)
 
 
 def _rsqrt(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -46,23 +43,17 @@ def _isinf(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("IsInf", inputs, out, **signs)
 
 
-def _modulo(fmod: bool) -> Write:
-    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-        floating = np.dtype(w.net.types[node.name].dtype).kind == "f"
-        if floating and not fmod:
-            raise NetworkError(
-                f"node '{node.name}': ONNX has no remainder of floats with the divisor's sign"
-            )
-        w.add("Mod", inputs, out, fmod=int(fmod))
-
-    return write
+def _modulo(w: Writer, node: Node, inputs: Sequence[str], out: str, *, fmod: bool) -> None:
+    floating = np.dtype(w.net.types[node.name].dtype).kind == "f"
+    if floating and not fmod:
+        raise NetworkError(
+            f"node '{node.name}': ONNX has no remainder of floats with the divisor's sign"
+        )
+    w.add("Mod", inputs, out, fmod=int(fmod))
 
 
 def _cast(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    from onnx import helper
-
-    dtype = numpy_dtype(node.attrs["to"])
-    w.add("Cast", inputs, out, to=helper.np_dtype_to_tensor_dtype(dtype))
+    w.cast(inputs[0], node.attrs["to"], out)
 
 
 def _not_equal(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -84,24 +75,21 @@ _SAME_MEANING = {
 }  # fmt: skip
 
 
-def _shift(direction: str) -> Write:
-    def write(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-        w.add("BitShift", inputs, out, direction=direction)
-
-    return write
+def _shift(direction: str, w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    w.add("BitShift", inputs, out, direction=direction)
 
 
 WRITERS: dict[str, Write] = {
     **{ours: simple(theirs) for ours, theirs in _SAME_MEANING.items()},
-    "at_least": _limit("Max"),
-    "at_most": _limit("Min"),
+    "at_least": partial(_limit, "Max"),
+    "at_most": partial(_limit, "Min"),
     "cast": _cast,
     "clip": _clip,
-    "floor_mod": _modulo(False),
+    "floor_mod": partial(_modulo, fmod=False),
     "isinf": _isinf,
     "not_equal": _not_equal,
     "rsqrt": _rsqrt,
-    "shift_left": _shift("LEFT"),
-    "shift_right": _shift("RIGHT"),
-    "truncated_mod": _modulo(True),
+    "shift_left": partial(_shift, "LEFT"),
+    "shift_right": partial(_shift, "RIGHT"),
+    "truncated_mod": partial(_modulo, fmod=True),
 }

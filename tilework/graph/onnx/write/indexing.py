@@ -104,14 +104,11 @@ def _column(
 
 def _resample(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     """A gathered slice times its weights for each tap, and their sum, in the weights' type."""
-    from onnx import helper
-
     own, computed = (w.net.types[v].dtype for v in node.inputs[::2])
-    kinds = {d: helper.np_dtype_to_tensor_dtype(numpy_dtype(d)) for d in (own, computed)}
     x, total = inputs[0], out
     if own != computed:
         x, total = f"{out}_wide", f"{out}_sum"
-        w.add("Cast", [inputs[0]], x, to=kinds[computed])
+        w.cast(inputs[0], computed, x)
     taps = known_shape(w.net.types[node.inputs[1]].shape)[1]
     rank, axis = len(w.net.types[node.name].shape), node.attrs["axis"]
     terms = []
@@ -130,7 +127,7 @@ def _resample(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
         terms.append(f"{out}_term{t}")
     w.add("Sum", terms, total)
     if own != computed:
-        w.add("Cast", [total], out, to=kinds[own])
+        w.cast(total, own, out)
 
 
 def _cumulative(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:

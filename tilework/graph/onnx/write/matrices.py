@@ -21,15 +21,12 @@ def _product(
     w: Writer, node: Node, inputs: Sequence[str], out: str, turned: tuple[int, int]
 ) -> None:
     """A product of matrices; of whole numbers by ``MatMul``, for engines have no such ``Gemm``."""
-    from onnx import TensorProto
-
     if "sums" not in node.attrs:
         w.add("Gemm", inputs, out, transA=turned[0], transB=turned[1])
         return
     factors = []
     for i, (x, turn) in enumerate(zip(inputs, turned, strict=True)):
-        w.add("Cast", [x], f"{out}_factor{i}", to=TensorProto.INT32)
-        factors.append(f"{out}_factor{i}")
+        factors.append(w.cast(x, "int32", f"{out}_factor{i}"))
         if turn:
             w.add("Transpose", factors[-1:], f"{out}_turned{i}", perm=(1, 0))
             factors[-1] = f"{out}_turned{i}"

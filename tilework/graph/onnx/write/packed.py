@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilework.dtypes import numpy_dtype
 from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer
 from tilework.index.extents import Extent, known, known_shape
@@ -24,14 +23,14 @@ def _unpack(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     part = (("begin", 0), ("end", size), ("axis", 1))
     bounds = [w.constant(f"{out}_{name}", np.array([at])) for name, at in part]
     w.add("Slice", [whole, *bounds], f"{out}_real")
-    w.add("Cast", [f"{out}_real"], out, to=_kind(dtype))
+    w.cast(f"{out}_real", dtype, out)
 
 
 def _packed_dense(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     dtype = w.net.types[node.name].dtype
     bits = node.attrs["bits"]
     whole = _matrix(w, bits, node.inputs[1:], inputs[1:], out, _in_order(bits))
-    w.add("Cast", [whole], f"{out}_weights", to=_kind(dtype))
+    w.cast(whole, dtype, f"{out}_weights")
     w.add("Gemm", [inputs[0], f"{out}_weights"], out, transB=1)
 
 
@@ -40,13 +39,13 @@ def _byte_dense(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     data, bits, scales = inputs[0], node.attrs["bits"], node.inputs[3:]
     shifts = [_BYTE * byte + first for first in range(0, _BYTE, bits) for byte in range(_BYTES)]
     whole = _matrix(w, bits, scales, inputs[3:], out, shifts)
-    w.add("Cast", [data], f"{out}_rounded", to=_kind("float32"))
+    w.cast(data, "float32", f"{out}_rounded")
     w.add("Transpose", [f"{out}_rounded"], f"{out}_rows", perm=(1, 0, 2))
     w.add("Mul", [f"{out}_rows", _by_block(w, inputs[1], f"{out}_worth")], f"{out}_data")
     flat = w.constant(f"{out}_flat", np.array([0, -1]))
     w.add("Reshape", [f"{out}_data", flat], f"{out}_x")
     w.add("Gemm", [f"{out}_x", whole], f"{out}_sums", transB=1)
-    w.add("Cast", [f"{out}_sums"], out, to=_kind(w.net.types[node.name].dtype))
+    w.cast(f"{out}_sums", w.net.types[node.name].dtype, out)
 
 
 def _block_peaks(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -72,7 +71,7 @@ def _block_bytes(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None
     w.add("IsInf", [peaks], f"{out}_infinite")
     w.add("Or", [f"{out}_small", f"{out}_infinite"], f"{out}_unusable")
     w.add("Where", [f"{out}_unusable", number("zero", 0.0), f"{out}_whole"], f"{out}_usable")
-    w.add("Cast", [f"{out}_usable"], f"{out}_bytes", to=_kind("int8"))
+    w.cast(f"{out}_usable", "int8", f"{out}_bytes")
     w.add("Transpose", [f"{out}_bytes"], out, perm=(1, 0, 2))
 
 
@@ -81,7 +80,7 @@ def _block_scales(w: Writer, node: Node, inputs: Sequence[str], out: str) -> Non
 
 
 def _block_totals(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    w.add("Cast", [inputs[0]], f"{out}_floats", to=_kind("float32"))
+    w.cast(inputs[0], "float32", f"{out}_floats")
     last = w.constant(f"{out}_last", np.array([2]))
     w.add("ReduceSum", [f"{out}_floats", last], f"{out}_sums", keepdims=0)
     w.add("Transpose", [f"{out}_sums"], f"{out}_rows", perm=(1, 0))
@@ -92,7 +91,7 @@ def _block_totals(w: Writer, node: Node, inputs: Sequence[str], out: str) -> Non
 
 def _blocks(w: Writer, x: str, blocks: Extent, out: str) -> str:
     """Rows in blocks, in float32."""
-    w.add("Cast", [x], f"{out}_wide", to=_kind("float32"))
+    w.cast(x, "float32", f"{out}_wide")
     shape = w.constant(f"{out}_shape", np.array([0, known(blocks), -1]))
     w.add("Reshape", [f"{out}_wide", shape], f"{out}_blocks")
     return f"{out}_blocks"
@@ -119,12 +118,12 @@ def _matrix(
 
     # the words as numbers without a sign, divided by powers of two
     steps = column("steps", [1 << shift for shift in shifts])
-    w.add("Cast", [inputs[0]], f"{out}_signed", to=_kind("int64"))
+    w.cast(inputs[0], "int64", f"{out}_signed")
     w.add("Add", [f"{out}_signed", column("range", [1 << 32])], f"{out}_positive")
     w.add("Unsqueeze", [f"{out}_positive", column("last", [3])], f"{out}_words")
     w.add("Div", [f"{out}_words", steps], f"{out}_shifted")
     w.add("Mod", [f"{out}_shifted", column("count", [1 << bits])], f"{out}_numbers")
-    w.add("Cast", [f"{out}_numbers"], f"{out}_floats", to=_kind("float32"))
+    w.cast(f"{out}_numbers", "float32", f"{out}_floats")
     w.add(
         "Reshape",
         [f"{out}_floats", column("blocks", [n, blocks, words * per])],
@@ -140,16 +139,9 @@ def _matrix(
 
 def _by_block(w: Writer, value: str, out: str) -> str:
     """A number a block, in float32, to be broadcast to its elements."""
-    w.add("Cast", [value], f"{out}_wide", to=_kind("float32"))
+    w.cast(value, "float32", f"{out}_wide")
     w.add("Unsqueeze", [f"{out}_wide", w.constant(f"{out}_last", np.array([2]))], out)
     return out
-
-
-def _kind(dtype: str) -> int:
-    """ONNX's number of an element type."""
-    from onnx import helper
-
-    return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))
 
 
 WRITERS: dict[str, Write] = {

@@ -11,13 +11,6 @@ from tilework.graph.ir import Node
 from tilework.graph.onnx.write.writer import Write, Writer
 
 
-def _cast(w: Writer, x: str, dtype: str, out: str) -> str:
-    from onnx import helper
-
-    w.add("Cast", [x], out, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-    return out
-
-
 def _saturated(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
     dtype = w.net.types[node.name].dtype
     low, high = (
@@ -25,9 +18,9 @@ def _saturated(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
         for n, v in zip(("low", "high"), integer_range(dtype), strict=True)
     )
     w.add("Round", [scaled], f"{out}_whole")
-    w.add("Add", [f"{out}_whole", _cast(w, zero, "float32", f"{out}_zero")], f"{out}_moved")
+    w.add("Add", [f"{out}_whole", w.cast(zero, "float32", f"{out}_zero")], f"{out}_moved")
     w.add("Clip", [f"{out}_moved", low, high], f"{out}_limited")
-    _cast(w, f"{out}_limited", dtype, out)
+    w.cast(f"{out}_limited", dtype, out)
 
 
 def _quantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
@@ -42,24 +35,24 @@ def _quantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 
 def _dequantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     x, scale, zero = inputs
-    wide = [_cast(w, v, "int32", f"{out}_{n}") for v, n in ((x, "wide"), (zero, "zero"))]
+    wide = [w.cast(v, "int32", f"{out}_{n}") for v, n in ((x, "wide"), (zero, "zero"))]
     w.add("Sub", wide, f"{out}_difference")
-    _cast(w, f"{out}_difference", "float32", f"{out}_real")
+    w.cast(f"{out}_difference", "float32", f"{out}_real")
     w.add("Mul", [f"{out}_real", scale], out)
 
 
 def _requantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     x, init, scale, zero = inputs
     w.add("Add", [x, init], f"{out}_sum")
-    w.add("Mul", [_cast(w, f"{out}_sum", "float32", f"{out}_real"), scale], f"{out}_scaled")
+    w.add("Mul", [w.cast(f"{out}_sum", "float32", f"{out}_real"), scale], f"{out}_scaled")
     _saturated(w, node, f"{out}_scaled", zero, out)
 
 
 def _flip_sign(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     signed = w.net.types[node.name].dtype == "int8"
     by = w.constant(f"{out}_by", np.asarray(-128 if signed else 128, np.int32))
-    w.add("Add", [_cast(w, inputs[0], "int32", f"{out}_wide"), by], f"{out}_moved")
-    _cast(w, f"{out}_moved", "int8" if signed else "uint8", out)
+    w.add("Add", [w.cast(inputs[0], "int32", f"{out}_wide"), by], f"{out}_moved")
+    w.cast(f"{out}_moved", "int8" if signed else "uint8", out)
 
 
 WRITERS: dict[str, Write] = {

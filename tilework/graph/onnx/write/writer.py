@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilework.graph.ir import Network, Node
+from tilework.graph.onnx.types import element_number
 
 
 class Writer:
@@ -36,6 +37,11 @@ class Writer:
         from onnx import helper
 
         self.nodes.append(helper.make_node(op, list(inputs), [output], name=output, **attrs))
+
+    def cast(self, x: str, dtype: str, output: str) -> str:
+        """Append a conversion to another element type; returns its output."""
+        self.add("Cast", [x], output, to=element_number(dtype))
+        return output
 
 
 Write = Callable[[Writer, Node, Sequence[str], str], None]

@@ -42,7 +42,6 @@ def costs(
     rows: Rows,
     registers: Floats | None = None,
     spills: Floats | None = None,
-    constants: Constants = CONSTANTS,
 ) -> list[list[Cost]]:
     """Costs of every kernel of a sketch, for some rows after the others: few enough for caches.
 
@@ -54,9 +53,8 @@ def costs(
         rows: P rows.
         registers: of a thread of each kernel (P x S), where they are known.
         spills: registers that did not fit (P x S), where they are known.
-        constants: of the model.
     """
-    known = _population(sketch, rows, constants)
+    known = _population(sketch, rows)
     if registers is None and spills is None:
         if known.costs is None:
             known.costs = _scored(known, None, None)
@@ -69,7 +67,6 @@ class _Population:
     """Rows of a sketch, what has been counted of them, and what that costs."""
 
     sketch: Sketch
-    constants: Constants
     rows: Rows
     counted: list[list[tuple[BlockNest, Counts]]]
     costs: list[list[Cost]] | None = None
@@ -86,24 +83,24 @@ def _scored(
         for s, (nest, counts) in enumerate(counted):
             own = None if registers is None else np.asarray(registers[here, s], np.float64)
             lost = None if spills is None else np.asarray(spills[here, s], np.float64)
-            kernel = kernel_of(nest, counts, target, outputs, known.constants, own, lost)
-            blocks.append(Cost(nest, counts, kernel, combined(kernel.parts, known.constants)))
+            kernel = kernel_of(nest, counts, target, outputs, CONSTANTS, own, lost)
+            blocks.append(Cost(nest, counts, kernel, combined(kernel.parts, CONSTANTS)))
         out.append(blocks)
         at = here.stop
     return out
 
 
-def _population(sketch: Sketch, rows: Rows, constants: Constants) -> _Population:
+def _population(sketch: Sketch, rows: Rows) -> _Population:
     global _last
     known = _last
-    same = known is not None and known.sketch is sketch and known.constants == constants
+    same = known is not None and known.sketch is sketch
     if known is not None and same and np.array_equal(known.rows, rows):
         return known
     limits, counted = CudaTarget.of(sketch.target).limits, []
     for first in range(0, max(len(rows), 1), _TOGETHER):
         nests = sketch.nests(rows[first : first + _TOGETHER])
-        counted.append([(nest, block_counts(nest, limits, constants)) for nest in nests])
-    _last = _Population(sketch, constants, np.array(rows), counted)
+        counted.append([(nest, block_counts(nest, limits)) for nest in nests])
+    _last = _Population(sketch, np.array(rows), counted)
     return _last
 
 

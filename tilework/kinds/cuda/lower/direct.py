@@ -1,13 +1,20 @@
-"""Reductions straight from memory: windows, such as pooling and depthwise convolutions.
+"""Kernels whose threads work on their own, straight from memory: neighbours on neighbours.
 
-Each thread computes a small tile of points; neighbours compute neighbouring tiles, the last axis
-fastest::
+**Reductions** over few terms, such as pooling and depthwise convolutions. A thread computes a
+small tile of points, the last axis fastest::
 
     acc[tile] = 0
     for taps:  acc[tile] += ...           expanded as the row says; neighbours on the last axis
     out[tile] = epilogue(acc[tile])       in one access
 
 Where tiles overhang an axis, the points outside read the last one inside and are not stored.
+
+**Transforms** by constant matrices are straight-line code on a thread's registers: it computes a
+tile in one channel, its neighbours the same tile in the neighbouring channels. What a tile has
+beyond the last row of the result is not stored.
+
+**Points** of stages that reduce nothing: a thread computes vectors of neighbouring elements that
+lie a block's width apart, so that neighbours access neighbouring vectors at each turn.
 """
 
 from __future__ import annotations
@@ -32,9 +39,10 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
-from tilework.lower.ir import Load, Region, Stmt, seq
+from tilework.lower.ir import Load, Region, Stmt, Store, seq
+from tilework.lower.transform import TransformTile
 from tilework.space.nest import BlockNest
-from tilework.te.expr import Axis
+from tilework.te.expr import Axis, Expr
 
 
 def lower_direct(ctx: LoweringContext, block_nest: BlockNest) -> Region:
@@ -64,3 +72,41 @@ def lower_direct(ctx: LoweringContext, block_nest: BlockNest) -> Region:
 
 def _each(points: dict[Axis, Axis], body: Stmt) -> Stmt:
     return nest(inner_loops(points), body)
+
+
+def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> Region:
+    """The region of a block of the form "transform"."""
+    block = block_nest.block
+    transform = block.transform
+    assert transform is not None
+    tile = sizes(block_nest, block.spatial, -1)
+    count = sizes(block_nest, block.spatial, 0)
+    flat = Flat.of(count, chosen(block_nest, "threads"))
+    base = {a: weighted_sum([(flat.at[a], tile[a])]) for a in block.spatial}
+    covered = {a: count[a] * tile[a] for a in block.spatial}
+
+    def within(point: dict[Axis, Expr], store: Stmt) -> Stmt:
+        return guarded(guards(point, covered), store)
+
+    code = TransformTile(ctx, block_nest, transform, base, tile, transform.data, within).code()
+    return flat.region(block.result.name, flat.inside(code))
+
+
+def lower_points(ctx: LoweringContext, block_nest: BlockNest) -> Region:
+    """The region of a block of the form "points"."""
+    block = block_nest.block
+    count = {a: int(block_nest.tiles[a][0][0]) for a in block.spatial}
+    flat = Flat.of(count, chosen(block_nest, "threads"), chosen(block_nest, "serial"))
+    at: dict[Axis, Expr] = dict(flat.at)
+    lanes: list[tuple[Axis, int, str]] = []
+    covered = dict(count)
+    for last in block.spatial[-1:]:
+        size = int(block_nest.tiles[last][-1][0])
+        lane = loop_var(f"{last.name}.v", size)
+        at[last] = weighted_sum([(flat.at[last], size), (var_or_zero(lane), 1)])
+        covered[last] = count[last] * size
+        lanes = [(lane, size, "vector")]
+    value = bind(block.body, clamped(at, covered), plain_read(ctx))
+    store = Store(ctx.buffers[block.result], tuple(at[a] for a in block.spatial), value)
+    body = flat.inside(nest(lanes, guarded(guards(at, covered), store)))
+    return flat.region(block.result.name, nest([(flat.turn, flat.turn.points, "unroll")], body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
@@ -53,16 +54,12 @@ def activated(
     return c.op(op, y, name=name, **attrs)
 
 
-def _gelu(how: str) -> Converter:
+def _gelu(how: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     """GELU of the sum of one or two inputs."""
-
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
-        x = c.value(node.input[0])
-        if optional(node, 1):
-            x = c.op("add", x, c.value(node.input[1]))
-        return c.op("gelu", x, name=node.output[0], approximate=how)
-
-    return convert
+    x = c.value(node.input[0])
+    if optional(node, 1):
+        x = c.op("add", x, c.value(node.input[1]))
+    return c.op("gelu", x, name=node.output[0], approximate=how)
 
 
 def _quick_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -88,9 +85,9 @@ def _bias_split_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 CONVERTERS: dict[str, Converter] = {
     "BiasAdd": _bias_add,
-    "BiasGelu": _gelu("none"),
+    "BiasGelu": partial(_gelu, "none"),
     "BiasSplitGelu": _bias_split_gelu,
-    "FastGelu": _gelu("tanh"),
-    "Gelu": _gelu("none"),
+    "FastGelu": partial(_gelu, "tanh"),
+    "Gelu": partial(_gelu, "none"),
     "QuickGelu": _quick_gelu,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilework.graph.onnx.context import (
@@ -30,24 +31,20 @@ def scaled(c: OnnxContext, y: str, gamma: str, beta: str, name: str) -> str:
     return c.op("add", y, c.value(beta), name=name) if beta else y
 
 
-def _skip_norm(*, center: bool) -> Converter:
+def _skip_norm(c: OnnxContext, node: onnx.NodeProto, *, center: bool) -> Result:
     """Norm of ``input + skip + bias``; further outputs: two that no CPU computes, and the sum."""
-
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> Result:
-        bias, beta = (4, 3) if center else (3, -1)
-        x = c.op("add", *(c.value(i) for i in node.input[:2]), name=f"{node.output[0]}_sum")
-        if c.b.shape(x) != c.shape(node.input[0]):
-            raise Unsupported(
-                f"skip of shape {list(c.shape(node.input[1]))} does not fit the input "
-                f"{list(c.shape(node.input[0]))}"
-            )
-        if optional(node, bias):
-            x = c.op("add", x, c.value(node.input[bias]), name=f"{node.output[0]}_sum")
-        y = normalized(c, x, float(attributes(node).get("epsilon", 1e-12)), center=center)
-        shift = optional(node, beta) if beta >= 0 else ""
-        return [scaled(c, y, node.input[2], shift, node.output[0]), None, None, x]
-
-    return convert
+    bias, beta = (4, 3) if center else (3, -1)
+    x = c.op("add", *(c.value(i) for i in node.input[:2]), name=f"{node.output[0]}_sum")
+    if c.b.shape(x) != c.shape(node.input[0]):
+        raise Unsupported(
+            f"skip of shape {list(c.shape(node.input[1]))} does not fit the input "
+            f"{list(c.shape(node.input[0]))}"
+        )
+    if optional(node, bias):
+        x = c.op("add", x, c.value(node.input[bias]), name=f"{node.output[0]}_sum")
+    y = normalized(c, x, float(attributes(node).get("epsilon", 1e-12)), center=center)
+    shift = optional(node, beta) if beta >= 0 else ""
+    return [scaled(c, y, node.input[2], shift, node.output[0]), None, None, x]
 
 
 def _group_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
@@ -92,6 +89,6 @@ def _grouped(c: OnnxContext, node: onnx.NodeProto, x: str, a: dict[str, Any]) ->
 CONVERTERS: dict[str, Converter] = {
     "GroupNorm": _group_norm,
     "SkipGroupNorm": _skip_group_norm,
-    "SkipLayerNormalization": _skip_norm(center=True),
-    "SkipSimplifiedLayerNormalization": _skip_norm(center=False),
+    "SkipLayerNormalization": partial(_skip_norm, center=True),
+    "SkipSimplifiedLayerNormalization": partial(_skip_norm, center=False),
 }
