@@ -24,11 +24,11 @@ def touched_bytes(dag: ComputeDAG, tensor: Tensor, whole: Extent) -> Extent:
     Returns:
         ``whole`` where some read goes everywhere.
     """
-    found = list(_reads(dag, tensor))
-    if not found or not all(map(_places, found)):
+    own = list(_reads(dag, tensor))
+    if not own or not all(map(_places, own)):
         return whole
     rows: Extent = 0
-    for read in found:
+    for read in own:
         places = _places(read)
         others = [n for d, n in enumerate(tensor.shape) if d not in places]
         axes = {n: None for d in places for n in walk(read.indices[d]) if isinstance(n, Axis)}
