@@ -103,7 +103,7 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None, gather
     net = _outputs_computed(optimize(net))
     require_elements(net)
     declared = Declared()
-    groups = fuse(net, chains, declared, gathers)
+    groups = fuse(net, None if precision in NARROW else chains, declared, gathers)
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
