@@ -50,6 +50,7 @@ from tilework.te.functions import (
     not_equal,
     pow,
     prod,
+    quotient,
     reduced,
     relu,
     round,
@@ -80,7 +81,7 @@ __all__ = [
     "compute", "const", "cos", "cosh", "equal", "erf", "evaluate", "exp", "expm1", "floor",
     "floordiv", "floormod", "fmod", "highest", "if_then_else", "isinf", "isnan", "log",
     "log1p", "logical_not", "logical_xor", "lowest", "max", "maximum", "min", "minimum",
-    "not_equal", "placeholder", "pow", "prod", "reduce_axis", "reduced", "relu", "round",
-    "round_tf32", "rounded", "rsqrt", "select", "shift_left", "shift_right", "sigmoid",
+    "not_equal", "placeholder", "pow", "prod", "quotient", "reduce_axis", "reduced", "relu",
+    "round", "round_tf32", "rounded", "rsqrt", "select", "shift_left", "shift_right", "sigmoid",
     "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
 ]  # fmt: skip

@@ -212,7 +212,7 @@ def cast(dtype: str, expr: x.ExprLike) -> x.Expr:
 MATH_FUNCTIONS = (
     "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "abs", "floor", "ceil", "round",
     "trunc", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
-    "atanh", "expm1", "log1p", "pow", "fmod", "round_tf32", "rounded",
+    "atanh", "expm1", "log1p", "pow", "fmod", "round_tf32", "rounded", "quotient",
 )  # fmt: skip
 
 
@@ -300,6 +300,14 @@ def rounded(a: x.ExprLike) -> x.Expr:
     order in which they stand.
     """
     return call("rounded", a)
+
+
+def quotient(a: x.ExprLike, b: x.ExprLike, inverse: x.ExprLike) -> x.Expr:
+    """``a / b``, exactly rounded, where ``inverse`` is ``1 / b``, exactly rounded.
+
+    ``b`` is between 1e-30 and 1e30. A machine with fused multiply-adds need not divide.
+    """
+    return call("quotient", a, b, inverse)
 
 
 def fmod(a: x.ExprLike, b: x.ExprLike) -> x.Expr:
