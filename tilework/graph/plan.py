@@ -10,6 +10,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.declare import Declared, declare_nodes
+from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
@@ -104,6 +105,7 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None, gather
     require_elements(net)
     declared = Declared()
     groups = fuse(net, None if precision in NARROW else chains, declared, gathers)
+    groups = whole_numbers(net, read_as_stored(net, groups))
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
