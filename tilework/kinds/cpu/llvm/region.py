@@ -76,6 +76,7 @@ class RegionCode:
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
         self._facts = Facts()
         self._weaves = False
+        self._longs: dict[int, tuple[ir.For, bool]] = {}
         self._ends: list[int] = []  # of stores, in the block
         self._registers: dict[int, tuple[ir.Stmt, set[ir.Buffer]]] = {}
         self._lane_counts: dict[int, tuple[ir.For, int]] = {}
@@ -167,7 +168,7 @@ class RegionCode:
                 self.memory.claim(s.buffer, s.indices, s)
             case ir.Matrix():
                 self.matrix.emit(s)
-            case ir.For(kind="unroll" | "vector") if not self._weaves and is_long(s):
+            case ir.For(kind="unroll" | "vector") if not self._weaves and self._long(s):
                 self._woven(s)
             case ir.For(kind="unroll"):
                 self._expanded(s)
@@ -184,6 +185,12 @@ class RegionCode:
                 self._stmt(s.body)
             case _:
                 raise TypeError(f"no code is made for {type(s).__name__}")
+
+    def _long(self, s: ir.For) -> bool:
+        hit = self._longs.get(id(s))
+        if hit is None:
+            hit = self._longs[id(s)] = (s, is_long(s))
+        return hit[1]
 
     def _woven(self, s: ir.For) -> None:
         """Vectors whose chains of instructions are long, several side by side."""
