@@ -20,7 +20,7 @@ _BESIDE = 4
 
 
 def is_long(loop: For) -> bool:
-    """Whether a vector's chain is long, and all that it needs is in memory: registers are free.
+    """Whether vectors are quantised, and all that they need is in memory: registers are free.
 
     Args:
         loop: a vector loop, or an expanded one around it.
