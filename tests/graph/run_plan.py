@@ -8,18 +8,23 @@ import numpy as np
 import onnxruntime
 
 from tilework import te
+from tilework.dtypes import numpy_dtype
 from tilework.graph import Network, plan
 from tilework.graph.declare import declare_nodes
+from tilework.target import Target
 
 
-def run_plan(net: Network, *inputs: np.ndarray, dtype: str | None = None) -> list[np.ndarray]:
+def run_plan(
+    net: Network, *inputs: np.ndarray, dtype: str | None = None, target: Target | None = None
+) -> list[np.ndarray]:
     """Outputs of ``net`` by evaluating every call of its plan."""
-    p = plan(net)
+    p = plan(net, target=target)
     values = dict(zip(p.inputs, inputs, strict=True)) | p.constants
 
     def get(name: str) -> np.ndarray:
         if name in p.views:
-            return values[p.views[name]].reshape(p.values[name].shape)
+            kind = p.values[name]
+            return values[p.views[name]].view(numpy_dtype(kind.dtype)).reshape(kind.shape)
         return values[name]
 
     for call in p.calls:

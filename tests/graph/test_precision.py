@@ -38,7 +38,7 @@ def small_network():
 
 
 def test_values_between_calls_are_narrow_and_the_border_is_not():
-    planned = plan(small_network(), "bf16")
+    planned = plan(small_network(), "bf16", ZEN4)
     kinds = {c.desc: [t.dtype for t in c.dag.tensors] for c in planned.calls}
     narrow, wide = "bfloat16", "float32"
     assert kinds == {
@@ -115,7 +115,7 @@ def test_cpus_refuse_precisions_of_tensor_cores_in_one_line(precision):
 
 
 def test_float16_is_stored_where_bfloat16_would_be():
-    narrow, half = plan(small_network(), "bf16"), plan(small_network(), "f16")
+    narrow, half = plan(small_network(), "bf16", ZEN4), plan(small_network(), "f16", ZEN4)
     for a, b in zip(narrow.calls, half.calls, strict=True):
         renamed = {"bfloat16": "float16", "float32": "float32"}
         assert [t.dtype for t in b.dag.tensors] == [renamed[t.dtype] for t in a.dag.tensors]

@@ -159,6 +159,9 @@ def test_math(name: str) -> None:
     if name in ("pow", "fmod"):
         got = run(te.compute((50,), lambda i: te.call(name, t[i], 1.5)), (t, a))
         want = [getattr(math, name)(float(v), 1.5) for v in a]
+    elif name == "quotient":
+        got = run(te.compute((50,), lambda i: te.quotient(t[i], 1.5, 1 / 1.5)), (t, a))
+        want = [float(v) / 1.5 for v in a]
     else:
         got = run(te.compute((50,), lambda i: te.call(name, t[i])), (t, a))
         by_hand = {

@@ -5,7 +5,8 @@ per tile of the second, where its result never leaves a thread's own cache. The 
 them by time. Other convolutions in a row stay apart: computing a tile's input again for its
 neighbours, or for each tile of channels, costs more there than the traffic that it saves. So do
 small maps, which stay in the second-level cache from one kernel to the next, and strided
-depthwise convolutions, which read several times what they write.
+depthwise convolutions, which read several times what they write. So do those in narrow floats:
+what passes between them would stay float32, of which there are no dot products.
 
 How small is small, the target's kind says: `tilework.target.Target.chain_limits`.
 """

@@ -16,7 +16,8 @@ from tilework.te.analysis import EXPENSIVE, is_elementwise_read
 from tilework.te.expr import Call, Expr, Read, reads, replace_axes, rewritten, walk
 from tilework.te.tensor import Compute, Operation, make_compute
 
-_MOST_READS = 24  # a stage that would read more than that keeps its producers apart
+_MOST_READS = 24
+"""A stage that would read more than that, single numbers aside, keeps its producers apart."""
 
 
 def as_one_stage(output: te.Tensor) -> te.Tensor:
@@ -46,7 +47,7 @@ def as_one_stage(output: te.Tensor) -> te.Tensor:
             return replace_axes(inner.body, dict(zip(inner.axes, indices, strict=True)))
 
         body = rewritten(op.body, fetched)
-        if len(reads(body)) > _MOST_READS:
+        if sum(set(r.tensor.shape) != {1} for r in reads(body)) > _MOST_READS:
             body = rewritten(op.body, partial(fetched, keep=True))
         return make_compute(op.name, op.axes, body, op.attrs)
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.declare import Declared, declare_nodes
+from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
+from tilework.graph.joined import join_windows
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.passes import optimize
@@ -68,7 +70,7 @@ class Plan:
     names: tuple[str, ...] = ()
 
 
-_Options = tuple[Precision, ChainLimits | None, bool]
+_Options = tuple[Precision, ChainLimits | None, bool, bool]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -81,14 +83,16 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
     Args:
         net: the network.
         precision: of intermediate values and weights; see `tilework.graph.precision`.
-        target: whose kind says which convolutions in a row share a call, and whether products read
-            gathered matrices where they lie; this machine by default.
+        target: whose kind says which convolutions in a row share a call, whether products read
+            gathered matrices where they lie, and what becomes of first convolutions; this machine
+            by default.
 
     Raises:
         NetworkError: the network does not type-check or cannot be lowered.
     """
     target = target or Target()
-    options = precision, target.chain_limits(), target.reads_through_indices
+    limits, gathers = target.chain_limits(), target.reads_through_indices
+    options = precision, limits, gathers, target.joins_windows
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
@@ -98,12 +102,17 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
     return planned
 
 
-def _plan(net: Network, precision: Precision, chains: ChainLimits | None, gathers: bool) -> Plan:
+def _plan(
+    net: Network, precision: Precision, chains: ChainLimits | None, gathers: bool, joins: bool
+) -> Plan:
     names_out = _names_out(net)
     net = _outputs_computed(optimize(net))
+    if joins:
+        net = join_windows(net, precision == "bf16")
     require_elements(net)
     declared = Declared()
-    groups = fuse(net, chains, declared, gathers)
+    groups = fuse(net, None if precision in NARROW else chains, declared, gathers)
+    groups = whole_numbers(net, read_as_stored(net, groups))
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
@@ -111,7 +120,7 @@ def _plan(net: Network, precision: Precision, chains: ChainLimits | None, gather
     views: dict[str, str] = {}
     for group in groups:
         node = group[-1]
-        if node.op == "reshape":
+        if node.op in ("reshape", "bytes_of"):
             source = node.inputs[0]
             views[node.name] = views.get(source, source)
             continue

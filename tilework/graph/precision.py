@@ -90,9 +90,22 @@ def stored_types(
         for node in net.nodes
         if _pairs(net, node) and types[node.inputs[0]].dtype == narrow
     }
-    for name in weights:
-        readers = net.consumers[name]
-        if all(_pairs(net, n) and types[n.inputs[0]].dtype == narrow for n in readers):
+    joined = {
+        v
+        for node in net.nodes
+        if node.op == "concat" and types[node.name].dtype == narrow
+        for v in node.inputs
+        if v in net.constants
+    }
+
+    def takes(node: Node) -> bool:
+        """Whether a reader of a constant takes it as it takes narrow values."""
+        if node.op == "concat":
+            return types[node.name].dtype == narrow
+        return _pairs(net, node) and types[node.inputs[0]].dtype == narrow
+
+    for name in (*weights, *joined):
+        if all(map(takes, net.consumers[name])):
             types[name] = ValueType(types[name].shape, narrow)
     return types
 
@@ -146,4 +159,7 @@ def _pairs(net: Network, node: Node) -> bool:
         return False
     if any(net.types[v].dtype != "float32" for v in node.inputs):
         return False
-    return net.types[node.inputs[0]].shape[-1] % 2 == 0
+    channels = net.types[node.inputs[0]].shape[-1]
+    if channels == 1 and node.op == "conv2d" and not any(node.attrs["pads"]):
+        channels = net.types[node.inputs[1]].shape[1]  # neighbours along a row are taps
+    return channels % 2 == 0

@@ -3,6 +3,9 @@
 What is computed is exact to the last bit, as the standard and ONNX Runtime's kernels have it, and
 PyTorch's where asked: quotients are quotients, a product is rounded before anything is added to
 it, ties go to the even number, and what does not fit is limited before it is converted.
+
+Zero points are of the type of the numbers, or are given as float32, and the type by its name,
+``of``. With ``whole`` numbers stay float32, for what dequantises them at once.
 """
 
 from __future__ import annotations
@@ -15,42 +18,63 @@ from tilework.ops.storage import computed
 
 
 def quantize(
-    x: te.Tensor, scale: te.Tensor, zero: te.Tensor, reciprocal: bool = False
+    x: te.Tensor,
+    scale: te.Tensor,
+    zero: te.Tensor,
+    inverse: te.Tensor | None = None,
+    reciprocal: bool = False,
+    of: str = "",
+    whole: bool = False,
 ) -> te.Tensor:
     """``x / scale`` in float32, rounded, plus ``zero``, in the type of that; NaN is its least.
 
-    ``scale`` and ``zero`` broadcast to ``x``. With ``reciprocal`` it is ``x * (1 / scale)``, two
+    ``scale`` and ``zero`` broadcast to ``x``, and so does ``inverse``, which is ``1 / scale``, of
+    a scale between 1e-30 and 1e30. With ``reciprocal`` it is ``x * (1 / scale)``, two
     roundings instead of one, as PyTorch has it: another integer where a quotient is half of one.
     """
 
     def element(*at: te.Expr) -> te.Expr:
         number, step = computed(x[at]), broadcast_index(scale, at, x.shape)
+        by = None if inverse is None else broadcast_index(inverse, at, x.shape)
         if reciprocal:
-            quotient = number * scalars.divide(te.const(1.0), step)
-        else:
+            quotient = number * (scalars.divide(te.const(1.0), step) if by is None else by)
+        elif by is None:
             quotient = scalars.divide(number, step)
-        return _saturated(te.round(quotient), broadcast_index(zero, at, x.shape))
+        else:
+            quotient = te.quotient(number, step, by)
+        return _saturated(te.round(quotient), broadcast_index(zero, at, x.shape), of, whole)
 
     return te.compute(x.shape, element, name="T_quantize", axis_names=axis_names(x.ndim))
 
 
 def dequantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
-    """``(x - zero) * scale``: the difference in int32, the product in float32."""
+    """``(x - zero) * scale``: the difference in int32, the product in float32.
+
+    With a zero point of float32, which numbers of two bytes have, the difference is as exact.
+    """
+    exact = "float32" if zero.dtype == "float32" else "int32"
 
     def element(*at: te.Expr) -> te.Expr:
-        whole = te.cast("int32", x[at]) - te.cast("int32", broadcast_index(zero, at, x.shape))
+        whole = te.cast(exact, x[at]) - te.cast(exact, broadcast_index(zero, at, x.shape))
         return te.rounded(te.cast("float32", whole) * broadcast_index(scale, at, x.shape))
 
     return te.compute(x.shape, element, name="T_dequantize", axis_names=axis_names(x.ndim))
 
 
-def requantize(x: te.Tensor, init: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
+def requantize(
+    x: te.Tensor,
+    init: te.Tensor,
+    scale: te.Tensor,
+    zero: te.Tensor,
+    of: str = "",
+    whole: bool = False,
+) -> te.Tensor:
     """``(x + init) * scale`` of int32 sums, rounded, plus ``zero``, in the type of that."""
 
     def element(*at: te.Expr) -> te.Expr:
         total = te.cast("float32", x[at] + broadcast_index(init, at, x.shape))
         scaled = te.rounded(total * broadcast_index(scale, at, x.shape))
-        return _saturated(te.round(scaled), broadcast_index(zero, at, x.shape))
+        return _saturated(te.round(scaled), broadcast_index(zero, at, x.shape), of, whole)
 
     return te.compute(x.shape, element, name="T_requantize", axis_names=axis_names(x.ndim))
 
@@ -67,9 +91,10 @@ def flip_sign(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, element, name="T_flip_sign", axis_names=axis_names(x.ndim))
 
 
-def _saturated(rounded: te.Expr, zero: te.Expr) -> te.Expr:
-    """Whole numbers plus a zero point, within the range of its type, and then in that type."""
-    low, high = integer_range(zero.dtype)
+def _saturated(rounded: te.Expr, zero: te.Expr, of: str, whole: bool) -> te.Expr:
+    """Whole numbers plus a zero point, within the range of their type, and then in that type."""
+    dtype = of or zero.dtype
+    low, high = integer_range(dtype)
     y = rounded + te.cast("float32", zero)
     clamped = te.minimum(te.maximum(te.const(float(low)), y), te.const(float(high)))
-    return te.cast(zero.dtype, clamped)
+    return clamped if whole else te.cast(dtype, clamped)

@@ -64,7 +64,7 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
             continue
         last = block.spatial[-1]
         moves = any(n is last for i in read.indices for n in x.walk(i))
-        form = linear(read.indices[-1])
+        form = linear(_neighbours(read))
         if last not in axes or moves or form is None:
             continue
         for axis, step in form.coefficients.items():
@@ -78,6 +78,12 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
             if groups and step == 1 and whole:
                 return None if elsewhere else axis
     return None
+
+
+def _neighbours(read: x.Read) -> x.Expr:
+    """The index that neighbours in memory differ in."""
+    several = [i for i, n in zip(read.indices, read.tensor.shape, strict=True) if n != 1]
+    return several[-1] if several else read.indices[-1]
 
 
 @dataclass(frozen=True, eq=False)

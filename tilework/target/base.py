@@ -133,6 +133,11 @@ class Target:
         """
         return False
 
+    @property
+    def joins_windows(self) -> bool:
+        """Whether taps and channels of narrow first convolutions are one axis; `graph.joined`."""
+        return False
+
 
 def parse_options(words: Iterable[str], text: str, known: Collection[str]) -> dict[str, str]:
     """Options of a target's text, ``-name=value`` each.

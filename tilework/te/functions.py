@@ -26,9 +26,9 @@ __all__ = [
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call", "cast", "ceil", "const",
     "cos", "cosh", "equal", "erf", "exp", "expm1", "floor", "floordiv", "floormod", "fmod",
     "highest", "if_then_else", "isinf", "isnan", "log", "log1p", "logical_not", "logical_xor",
-    "lowest", "max", "maximum", "min", "minimum", "not_equal", "pow", "prod", "reduced",
-    "relu", "round", "round_tf32", "rounded", "rsqrt", "select", "shift_left", "shift_right",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv",
+    "lowest", "max", "maximum", "min", "minimum", "not_equal", "pow", "prod", "quotient",
+    "reduced", "relu", "round", "round_tf32", "rounded", "rsqrt", "select", "shift_left",
+    "shift_right", "sigmoid", "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv",
     "truncmod",
 ]  # fmt: skip
 
@@ -223,7 +223,7 @@ def cast(dtype: str, expr: x.ExprLike) -> x.Expr:
 MATH_FUNCTIONS = (
     "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "abs", "floor", "ceil", "round",
     "trunc", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
-    "atanh", "expm1", "log1p", "pow", "fmod", "round_tf32", "rounded",
+    "atanh", "expm1", "log1p", "pow", "fmod", "round_tf32", "rounded", "quotient",
 )  # fmt: skip
 
 
@@ -311,6 +311,14 @@ def rounded(a: x.ExprLike) -> x.Expr:
     order in which they stand.
     """
     return call("rounded", a)
+
+
+def quotient(a: x.ExprLike, b: x.ExprLike, inverse: x.ExprLike) -> x.Expr:
+    """``a / b``, exactly rounded, where ``inverse`` is ``1 / b``, exactly rounded.
+
+    ``b`` is between 1e-30 and 1e30. A machine with fused multiply-adds need not divide.
+    """
+    return call("quotient", a, b, inverse)
 
 
 def fmod(a: x.ExprLike, b: x.ExprLike) -> x.Expr:

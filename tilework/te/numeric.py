@@ -51,6 +51,7 @@ MATH: dict[str, Callable[..., Any]] = {
     "fmod": np.fmod,
     "round_tf32": round_tf32,
     "rounded": np.asarray,
+    "quotient": lambda a, b, inverse: np.true_divide(a, b),
 }
 
 

@@ -6,13 +6,16 @@
     requantize(x, init, scale, zero)  int32 -> the type of zero
     flip_sign(x)                    uint8 -> int8, 128 less; int8 -> uint8, 128 more
 
+What is known of scales at compile time is made use of late (`settle_scales`): `quantize` may have
+1 / scale as a fourth operand, and zero points may be float32. The attribute `of` is the type of
+the numbers then; with `whole` they are float32 with values of that type, for `dequantize`.
+
 Scales and zero points broadcast to ``x``; what they mean: `tilework.ops.quantized`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from tilework.graph.operators.base import (
     BYTES,
@@ -57,13 +60,27 @@ def _infer(
         common_dtype([other], dtypes)
         if broadcast((x.shape, other.shape)) != x.shape:
             raise ValueError(f"{list(other.shape)} does not broadcast to {list(x.shape)}")
-    return ValueType(x.shape, types[-1].dtype if to is None else to)
+    own = "float32" if attrs.get("whole") else attrs.get("of", types[-1].dtype)
+    return ValueType(x.shape, own if to is None else to)
 
 
 def _infer_dequantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    if types[-1].dtype == "float32":
+        return _infer((*QUANTIZED, *_FLOAT), (_FLOAT, _FLOAT), "float32", types, attrs)
     common_dtype([types[0], types[-1]])
     integers = (*QUANTIZED, "int32")
     return _infer(integers, (_FLOAT, integers), "float32", types, attrs)
+
+
+def _infer_quantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    inverse = (_FLOAT,) if len(types) > 3 else ()
+    zero = _FLOAT if "of" in attrs else QUANTIZED
+    return _infer(_FLOAT, (_FLOAT, zero, *inverse), None, types, attrs)
+
+
+def _infer_requantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    zero = _FLOAT if "of" in attrs else QUANTIZED
+    return _infer(("int32",), (("int32",), _FLOAT, zero), None, types, attrs)
 
 
 def _infer_flip(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
@@ -78,14 +95,14 @@ def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
 OPERATORS = (
     _operator(
         "quantize",
-        partial(_infer, _FLOAT, (_FLOAT, QUANTIZED), None),
-        declared(quantized.quantize, "reciprocal"),
+        _infer_quantize,
+        declared(quantized.quantize, "reciprocal", "of", "whole"),
     ),
     _operator("dequantize", _infer_dequantize, declared(quantized.dequantize)),
     _operator(
         "requantize",
-        partial(_infer, ("int32",), (("int32",), _FLOAT, QUANTIZED), None),
-        declared(quantized.requantize),
+        _infer_requantize,
+        declared(quantized.requantize, "of", "whole"),
     ),
     Operator(
         "flip_sign", _infer_flip, declared(quantized.flip_sign), Pattern.ELEMENTWISE, unmoved

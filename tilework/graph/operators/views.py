@@ -11,12 +11,15 @@ from tilework.graph.operators.base import (
     Operator,
     Pattern,
     Shape,
+    ValueType,
+    common_dtype,
     declared,
     moved_axes,
     moved_lists,
     normal_axis,
     shaped,
 )
+from tilework.ops.pixels import CHANNELS, pixel_words
 
 
 def _reshape(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -31,6 +34,20 @@ def _transpose(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     if sorted(perm) != list(range(len(shapes[0]))):
         raise ValueError(f"{list(perm)} is not a permutation of {len(shapes[0])} dimensions")
     return tuple(shapes[0][p] for p in perm)
+
+
+def _bytes_of(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    (words,) = types
+    common_dtype(types, ("int32",))
+    return ValueType((*words.shape, 4), "uint8")
+
+
+def _pixel_words(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    (x,) = types
+    common_dtype(types, ("uint8",))
+    if len(x.shape) != 4 or not 1 <= x.shape[-1] <= CHANNELS:
+        raise ValueError(f"{list(x.shape)} has no pixels of up to {CHANNELS} channels")
+    return ValueType(x.shape[:-1], "int32")
 
 
 def _concat(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
@@ -63,6 +80,8 @@ _AROUND = ("before", "after")
 
 OPERATORS = (
     Operator("reshape", shaped(_reshape), None, Pattern.OPAQUE),  # a view: no kernel at all
+    Operator("bytes_of", _bytes_of, None, Pattern.OPAQUE),  # another one, of words, lowest first
+    Operator("pixel_words", _pixel_words, declared(pixel_words), Pattern.INJECTIVE),
     Operator("transpose", shaped(_transpose), declared(ops.transpose, "perm"), Pattern.INJECTIVE),
     Operator(
         # not fused: its inputs are computed where they belong in its output (compiler/slots.py)

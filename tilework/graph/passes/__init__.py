@@ -29,6 +29,7 @@
     merge_parallel      convolutions that share an input, and are narrow or joined again -> one
     split_groups        convolutions of channel groups -> ones with a dimension of groups
     split_joins         concatenations of very many values -> concatenations of concatenations
+    settle_scales       what quantised numbers need of constants is computed
 
 Nodes and constants that nobody needs disappear in every pass (`Builder.finish`). `optimize` runs
 them in the order of `PASSES`. Fusion is not a pass but a partition: `fuse`.
@@ -60,6 +61,7 @@ from tilework.graph.passes.move_quantised import move_quantised
 from tilework.graph.passes.multiply_packed import multiply_packed
 from tilework.graph.passes.pull_factors import pull_factors
 from tilework.graph.passes.recognize import recognize
+from tilework.graph.passes.settle_scales import settle_scales
 from tilework.graph.passes.simplify_algebra import simplify_algebra
 from tilework.graph.passes.simplify_inference import simplify_inference
 from tilework.graph.passes.simplify_positions import simplify_positions
@@ -112,6 +114,7 @@ PASSES: tuple[Pass, ...] = (
     simplify_algebra,
     split_joins,
     merge_views,
+    settle_scales,
 )
 
 
@@ -174,7 +177,7 @@ __all__ = [
     "fold_constants", "fold_pads", "fold_repeats", "fold_scale_back", "fold_scale_forward",
     "fold_transposes", "integer_products", "merge_constants", "merge_equal", "merge_parallel",
     "merge_views", "move_quantised", "multiply_packed", "optimize", "pull_factors", "recognize",
-    "simplify_algebra", "simplify_inference", "simplify_positions", "sink_reshapes",
-    "sink_transposes", "slice_weights", "split_blocks", "split_groups", "split_joins",
-    "split_phases",
+    "settle_scales", "simplify_algebra", "simplify_inference", "simplify_positions",
+    "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks", "split_groups",
+    "split_joins", "split_phases",
 ]  # fmt: skip

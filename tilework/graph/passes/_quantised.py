@@ -13,7 +13,6 @@ from tilework.graph.ir import Builder, Network, Node
 from tilework.graph.operators.base import BYTES
 
 _SCALES = (1e-30, 1e30)
-"""Products of scales like these, and quotients, are normal float32."""
 FLIP = 128
 """What is between the numbers of one byte as uint8 and as int8."""
 
@@ -58,13 +57,18 @@ class QuantisedConstant:
     dtype: str
 
 
+def plain_scales(scales: NDArray[np.float32] | np.float32) -> bool:
+    """Whether products of scales like these, and quotients, are normal float32."""
+    return bool(np.all((scales > _SCALES[0]) & (scales < _SCALES[1])))
+
+
 def parameters(source: Network | Builder, node: Node) -> Parameters | None:
     """Those of a ``quantize`` or ``dequantize`` node, if they are constants and one of each."""
     scale, zero = (source.constants.get(v) for v in node.inputs[1:])
     if scale is None or zero is None or scale.size != 1 or zero.size != 1:
         return None
     s = np.float32(scale.reshape(()))
-    if zero.dtype.name not in BYTES or not _SCALES[0] < s < _SCALES[1]:
+    if zero.dtype.name not in BYTES or not plain_scales(s):
         return None
     return Parameters(s, int(zero.reshape(())), zero.dtype.name)
 
@@ -93,7 +97,7 @@ def quantised_constant(net: Network, value: str) -> QuantisedConstant | None:
     if node.op != "dequantize" or any(v not in net.constants for v in node.inputs):
         return None
     q, s, z = (net.constants[v] for v in node.inputs)
-    if not ((s > _SCALES[0]) & (s < _SCALES[1])).all():
+    if not plain_scales(s):
         return None
     zeros = np.broadcast_to(z, q.shape).astype(np.int64)
     scales = np.broadcast_to(s, q.shape)

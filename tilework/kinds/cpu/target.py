@@ -148,6 +148,11 @@ class CpuTarget(Target):
         """A register tile has one matrix, whose place is found once."""
         return True
 
+    @property
+    def joins_windows(self) -> bool:
+        """A matrix unit takes sixteen neighbours of an axis at a time."""
+        return not {"amx-int8", "amx-bf16"}.isdisjoint(self.features)
+
     def relatives(self) -> list[Target]:
         """The same CPU with other numbers of threads: registers and near caches are the same."""
         counts = [n for n in _CORE_COUNTS if n != self.num_cores]

@@ -21,7 +21,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilework.index.extents import known
-from tilework.lower.common import ZERO, Index, LoopSpec, const, load, loop_var, nest, var_or_zero
+from tilework.lower.common import (
+    ZERO,
+    Index,
+    LoopSpec,
+    const,
+    load,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Action, Buffer, If, Matrix, Stmt, Store, seq
@@ -30,7 +40,11 @@ from tilework.lower.register_tiles.partial import PartialSums
 from tilework.lower.register_tiles.register_tile import RegisterTile
 from tilework.space.blocks import Block
 from tilework.space.matrix_unit import groups_of, in_unit
+from tilework.space.tables import divisors
 from tilework.te.expr import Axis, Const, Expr, binary, reads
+
+_BESIDE = 8
+"""Vectors of finished sums, at most, that an iteration treats."""
 
 
 def unit_sums(ctx: LoweringContext, loops: Loops, partial: PartialSums | None) -> Buffer | None:
@@ -134,15 +148,28 @@ class MatrixTile:
         if partial is not None and partial.written != "last":
             return None
         rows, column = self.points()
-        point = self.point(rows, column)
+        each, index = self._by_few(rows, column)
+        point = self.point(rows, column) | index
         done = load(self.sums, self.place(point))
         store = store_result(tile.ctx, block, tile.version.at(point), done)
-        each: list[LoopSpec] = [(v, v.extent, "serial") for v in rows]
         body = nest([*each, (column, column.extent, "vector")], store)
         if partial is None:
             return body
         assert partial.last is not None
         return If(partial.last, body)
+
+    def _by_few(self, rows: tuple[Axis, ...], column: Axis) -> tuple[list[LoopSpec], Index]:
+        """Loops over the rows of a tile, a few at a time, so that vectors stand side by side."""
+        each: list[LoopSpec] = [(v, v.extent, "serial") for v in rows]
+        vectors = -(-known(column.extent) // max(self.tile.ctx.lanes, 1))
+        few = max(n for n in divisors(known(rows[-1].extent)) if n * vectors <= _BESIDE or n == 1)
+        if few == 1:
+            return each, {}
+        outer = loop_var(f"{rows[-1].name}.0", known(rows[-1].extent) // few)
+        inner = loop_var(f"{rows[-1].name}.1", few)
+        at = weighted_sum([(var_or_zero(outer), few), (var_or_zero(inner), 1)])
+        each[-1:] = [(outer, outer.extent, "serial"), (inner, few, "unroll")]
+        return each, {self.rows[-1]: at}
 
     def done(self, action: Action, make: Callable[[Index, Expr], Stmt]) -> Matrix:
         """What the unit does to all points."""

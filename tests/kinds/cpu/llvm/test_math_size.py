@@ -7,7 +7,7 @@ from tilework.te.functions import MATH_FUNCTIONS
 
 
 def size(name, dtype="float32"):
-    return math_operations(name, dtype, 2 if name in ("pow", "fmod") else 1)
+    return math_operations(name, dtype, {"pow": 2, "fmod": 2, "quotient": 3}.get(name, 1))
 
 
 def test_every_function_has_a_size():

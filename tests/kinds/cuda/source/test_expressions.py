@@ -141,7 +141,7 @@ def functions():
     found = []
     for name in te.MATH_FUNCTIONS:
         for dtype in FLOATS if name != "round_tf32" else ("float32",):
-            count = 2 if name in ("pow", "fmod") else 1
+            count = {"pow": 2, "fmod": 2, "quotient": 3}.get(name, 1)
             found.append(declared((dtype,) * count, lambda *a, name=name: te.call(name, *a)))
     found.append(declared(("float32",), te.abs))
     return found

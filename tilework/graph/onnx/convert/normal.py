@@ -37,12 +37,25 @@ def _batch_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     epsilon = float(a.get("epsilon", 1e-5))
     if a.get("training_mode", 0):
         return _trained_batch_norm(c, node, epsilon, float(a.get("momentum", 0.9)))
-    values = [c.value(i) for i in node.input[:5]]
-    if all(i in c.constants for i in node.input[1:5]):
-        return c.op("batch_norm", *values, name=node.output[0], axis=1, epsilon=epsilon)
-    x, *stats = values
+    x, *stats = (c.value(i) for i in node.input[:5])
+    known = [_constant(c, s) for s in stats]
+    if all(k is not None for k in known):
+        values = [s if k is None else k for s, k in zip(stats, known, strict=True)]
+        return c.op("batch_norm", x, *values, name=node.output[0], axis=1, epsilon=epsilon)
     gamma, beta, mean, var = (_channels(c, s, c.rank(node.input[0])) for s in stats)
     return _scaled(c, node, c.op("subtract", x, mean), var, gamma, beta, epsilon)
+
+
+def _constant(c: OnnxContext, value: str) -> str | None:
+    """A constant of the numbers of a value that is one, or that constants are dequantised to."""
+    b = c.b
+    if value in b.constants:
+        return value
+    node = b.node(value, "dequantize")
+    if node is None or any(v not in b.constants for v in node.inputs):
+        return None
+    numbers, scale, zero = (b.constants[v].astype(np.float32) for v in node.inputs)
+    return b.constant((numbers - zero) * scale, value)
 
 
 def _scaled(

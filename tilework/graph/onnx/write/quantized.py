@@ -12,7 +12,7 @@ from tilework.graph.onnx.write.writer import Write, Writer
 
 
 def _saturated(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
-    dtype = w.net.types[node.name].dtype
+    dtype = node.attrs.get("of", w.net.types[node.name].dtype)
     low, high = (
         w.constant(f"{out}_{n}", np.asarray(v, np.float32))
         for n, v in zip(("low", "high"), integer_range(dtype), strict=True)
@@ -24,7 +24,7 @@ def _saturated(w: Writer, node: Node, scaled: str, zero: str, out: str) -> None:
 
 
 def _quantize(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
-    x, scale, zero = inputs
+    x, scale, zero = inputs[:3]
     if node.attrs.get("reciprocal"):
         w.add("Reciprocal", [scale], f"{out}_factor")
         w.add("Mul", [x, f"{out}_factor"], f"{out}_quotient")

@@ -12,7 +12,7 @@ from tilework.lower.ir import VALUES, For, Load, Stmt, Store, walk_stmts
 from tilework.te.expr import Binary, Call, Const, Expr, IfThenElse, Select, children, walk
 
 _VECTOR_CALLS = frozenset(
-    {"sqrt", "rsqrt", "abs", "floor", "ceil", "round", "trunc", "rounded", *VECTOR}
+    {"sqrt", "rsqrt", "abs", "floor", "ceil", "round", "trunc", "rounded", "quotient", *VECTOR}
 )
 
 

@@ -34,6 +34,10 @@ The others are called: their code is larger than what that saves, and takes long
 """
 
 
+_FUSED = {"fma", "avx512f", "neon"}
+"""Features that bring fused multiply-adds."""
+
+
 class MathCalls:
     """Emits calls of math functions; the module gets what they need."""
 
@@ -65,6 +69,8 @@ class MathCalls:
             return self._round_tf32(a)
         if name == "rounded":  # nothing is contracted but what code is written for
             return a
+        if name == "quotient":
+            return self._quotient(*args)
         if name in VECTOR and a.dtype == "float32":
             return self._vector(name, args)
         if name == "sigmoid":
@@ -75,6 +81,27 @@ class MathCalls:
             den = fn.emit(f"fadd {a.type} {one.ssa}, {e.ssa}")
             return Ssa(fn.emit(f"fdiv {a.type} {one.ssa}, {den}"), a.width, a.dtype)
         return self._libm(name, args)
+
+    def _quotient(self, a: Ssa, b: Ssa, inverse: Ssa) -> Ssa:
+        """A product with the inverse, and what is left of ``a`` taken into account.
+
+        That is the quotient to the last bit (Markstein), but not of infinities and of what
+        overflows, where the product is.
+        """
+        fn, arith = self.fn, self.arithmetic
+        if a.dtype != "float32" or not _FUSED & self.declarations.features:
+            return Ssa(fn.emit(f"fdiv {a.type} {a.ssa}, {b.ssa}"), a.width, a.dtype)
+        symbol = f"@llvm.fma.{a.suffix}"
+        self.declarations.declare(f"declare {a.type} {symbol}({', '.join([a.type] * 3)})")
+
+        def fused(*factors_and_addend: str) -> str:
+            parts = ", ".join(f"{a.type} {part}" for part in factors_and_addend)
+            return fn.emit(f"call {a.type} {symbol}({parts})")
+
+        near = fn.emit(f"fmul {a.type} {a.ssa}, {inverse.ssa}")
+        left = fused(fn.emit(f"fneg {a.type} {near}"), b.ssa, a.ssa)
+        exact = Ssa(fused(left, inverse.ssa, near), a.width, a.dtype)
+        return arith.select(arith.compare("==", exact, exact), exact, Ssa(near, a.width, a.dtype))
 
     def _round_tf32(self, a: Ssa) -> Ssa:
         """13 bits of the significand rounded away; NaN stays."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from itertools import pairwise
 
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
@@ -24,6 +25,7 @@ from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.used import used_buffers
+from tilework.kinds.cpu.llvm.weave import is_long, woven
 from tilework.lower import ir
 from tilework.te.expr import Expr, walk
 
@@ -73,6 +75,9 @@ class RegionCode:
         self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
         self._facts = Facts()
+        self._weaves = False
+        self._longs: dict[int, tuple[ir.For, bool]] = {}
+        self._ends: list[int] = []  # of stores, in the block
         self._registers: dict[int, tuple[ir.Stmt, set[ir.Buffer]]] = {}
         self._lane_counts: dict[int, tuple[ir.For, int]] = {}
         self._masked = vector_bits == 512 and maskable(region.body)
@@ -158,10 +163,13 @@ class RegionCode:
                     self._stmt(part)
             case ir.Store():
                 self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
+                self._ends.append(len(self.fn.block.body))
             case ir.Claim():
                 self.memory.claim(s.buffer, s.indices, s)
             case ir.Matrix():
                 self.matrix.emit(s)
+            case ir.For(kind="unroll" | "vector") if not self._weaves and self._long(s):
+                self._woven(s)
             case ir.For(kind="unroll"):
                 self._expanded(s)
             case ir.For(kind="vector"):
@@ -177,6 +185,23 @@ class RegionCode:
                 self._stmt(s.body)
             case _:
                 raise TypeError(f"no code is made for {type(s).__name__}")
+
+    def _long(self, s: ir.For) -> bool:
+        hit = self._longs.get(id(s))
+        if hit is None:
+            hit = self._longs[id(s)] = (s, is_long(s))
+        return hit[1]
+
+    def _woven(self, s: ir.For) -> None:
+        """Vectors whose chains of instructions are long, several side by side."""
+        block, first, self._ends = self.fn.block, len(self.fn.block.body), []
+        self._weaves = True
+        self._stmt(s)
+        self._weaves = False
+        if block is self.fn.block:
+            block.body[first:] = woven(
+                [block.body[a:b] for a, b in pairwise([first, *self._ends])]
+            )
 
     def _expanded(self, s: ir.For) -> None:
         ordered = by_element(s, self.addresses)

@@ -194,6 +194,8 @@ class Expressions:
         args = [self.text(a) for a in e.args]
         if e.name == "rounded":
             return self._rounded(e.args[0], args[0])
+        if e.name == "quotient":
+            return f"({args[0]} / {args[1]})"
         return self.arithmetic.call(e.name, e.dtype, args)
 
     def _rounded(self, e: x.Expr, text: str) -> str:

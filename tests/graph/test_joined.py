@@ -1,0 +1,70 @@
+"""First convolutions as ones of a single channel, where a matrix unit takes many neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.graph.run_plan import run_plan
+from tests.hosts import x86
+from tilework.graph import Builder, Network, plan
+from tilework.graph.plan import Call
+from tilework.target import Target
+
+RAPIDS, ICE = Target(x86("sapphirerapids", 1)), Target(x86("icelake-server", 1))
+RNG = np.random.default_rng(0)
+
+
+def first(kernel: int, *, quantised: bool, channels: int = 3, last: bool = False) -> Network:
+    """A convolution of step 2 on the input, of bytes or of floats, with channels first or last."""
+    b = Builder("first")
+    around = {"strides": (2, 2), "pads": (3, 2, 1, 3), "dilation": (1, 1)}
+    own, perm = ("NHWC", (2, 3, 1, 0)) if last else ("NCHW", (0, 1, 2, 3))
+    shape = (1, 12, 14, channels) if last else (1, channels, 12, 14)
+    x = b.input("x", shape)
+    if not quantised:
+        w = RNG.standard_normal((16, channels, kernel, kernel), np.float32).transpose(perm)
+        return b.finish([b.op("conv2d", x, b.constant(w), layout=own, **around)])
+    scale, zero = (np.full((1,) * 4, v, t) for v, t in ((0.02, np.float32), (124, np.uint8)))
+    x = b.op("quantize", x, b.constant(scale), b.constant(zero))
+    more = tuple(4 - channels if n == channels else 0 for n in shape)
+    x = b.op("pad", x, before=(0,) * 4, after=more, value=0)
+    w = RNG.integers(-128, 128, (16, 4, kernel, kernel)).astype(np.int8).transpose(perm)
+    y = b.op("conv2d", x, b.constant(w), layout=own, sums="int32", fill=124, **around)
+    return b.finish([y])
+
+
+@pytest.mark.parametrize("kernel, window", [(5, "k5x20 s2x8"), (3, "k3 s2")])
+@pytest.mark.parametrize("channels", [2, 3])
+def test_bytes_are_put_together_by_words(kernel, window, channels):
+    net = first(kernel, quantised=True, channels=channels)
+    steps = [c.desc for c in plan(net, target=RAPIDS).calls]
+    assert steps[0] == f"quantize+transpose+pixel_words 1x{channels}x12x14"
+    assert any(window in step for step in steps)
+    x = RNG.standard_normal((1, channels, 12, 14), np.float32)
+    (want,), (got,) = run_plan(net, x, target=ICE), run_plan(net, x, target=RAPIDS)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, want)
+
+
+def convolution(net: Network, target: Target, *precision: Any) -> Call:
+    """The call that is one."""
+    calls = plan(net, *precision, target=target).calls
+    return next(c for c in calls if c.name.startswith("conv2d"))
+
+
+def test_bytes_whose_channels_are_neighbours_stay():
+    net = first(5, quantised=True, last=True)
+    assert convolution(net, RAPIDS).desc == convolution(net, ICE).desc
+
+
+def test_floats_are_joined_where_they_are_narrow():
+    net = first(5, quantised=False)
+    assert "k5 s2" in convolution(net, RAPIDS).desc
+    narrow = convolution(net, RAPIDS, "bf16")
+    assert "k5x20 s2x8" in narrow.desc
+    assert [t.dtype for t in narrow.dag.inputs] == ["bfloat16", "bfloat16"]
+    wide = convolution(net, ICE, "bf16")
+    assert [t.dtype for t in wide.dag.inputs] == ["float32", "float32"]

@@ -1,0 +1,122 @@
+"""First convolutions, whose few channels are no work for instructions on groups of terms.
+
+The taps of a row of the kernel and their channels are neighbours in memory where the data are
+padded, and channels are four. So they are one axis, of a convolution with a single channel::
+
+    y[i, j] = sum over r, s, c:  x[2 * i + r, 2 * j + s, c] * w[r, s, c]      7 x 7 x 4 terms
+            = sum over r, t:     x[2 * i + r, 8 * j + t] * w[r, t]            7 x 28
+
+Bytes are put together by words (`tilework.ops.pixels`): a kernel that stores three bytes a pixel
+has no vectors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilework.graph.ir import Builder, Network, Node, rewrite
+from tilework.graph.operators import OPERATORS, Pattern
+from tilework.index.extents import known_shape
+from tilework.index.symbols import symbols_of
+from tilework.ops.pixels import CHANNELS
+
+_LEAST_TAPS = 4
+"""Fewer pixels of bytes a row of the kernel are no gain."""
+
+
+def join_windows(net: Network, narrow: bool) -> Network:
+    """Give first convolutions an axis that instructions on groups of terms take.
+
+    Args:
+        net: after all passes.
+        narrow: whether float32 is stored as bfloat16.
+    """
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        if not _direct(net, node):
+            return None
+        if node.attrs.get("sums"):
+            data = _as_words(b, net, node, inputs[0])
+        else:
+            data = _padded(b, node, inputs[0]) if narrow else None
+        return None if data is None else _joined(b, node, data, inputs[1])
+
+    return rewrite(net, rule)
+
+
+def _direct(net: Network, node: Node) -> bool:
+    """Whether a node is a convolution of few channels, constant weights and neighbouring taps."""
+    if node.op != "conv2d" or node.attrs.get("groups", 1) > 1 or node.attrs["layout"] != "NHWC":
+        return False
+    shape = net.types[node.inputs[0]].shape
+    few = shape[-1] <= CHANNELS and not symbols_of(shape)
+    return few and node.inputs[1] in net.constants and set(node.attrs["dilation"]) == {1}
+
+
+def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
+    """Bytes that are padded to four channels, from words, surrounded by what is around them."""
+    pad = net.producer.get(node.inputs[0])
+    if pad is None or pad.op != "pad" or not net.alone(pad.name):
+        return None
+    source = net.types[pad.inputs[0]]
+    channels = any((*pad.attrs["before"], *pad.attrs["after"][:-1]))
+    if source.dtype != "uint8" or channels or net.types[pad.name].shape[-1] != CHANNELS:
+        return None
+    if not _turned(net, pad.inputs[0]):
+        return None
+    unpadded = b.producer[data].inputs[0]
+    words = b.op("pixel_words", unpadded)
+    fill = bytes([int(node.attrs.get("fill", 0))] * CHANNELS)
+    around = np.int32(int.from_bytes(fill, "little", signed=True))
+    return b.op("bytes_of", _surrounded(b, words, node.attrs["pads"], around))
+
+
+def _surrounded(b: Builder, x: str, pads: tuple[int, ...], around: np.generic) -> str:
+    """A value in the midst of constants: a kernel that asks what is inside has no vectors."""
+    top, left, below, right = pads
+    for axis, before, after in ((2, left, right), (1, top, below)):
+        shape = known_shape(b.shape(x))
+        ends = (
+            [b.constant(np.full((*shape[:axis], n, *shape[axis + 1 :]), around), "around")]
+            * (n > 0)
+            for n in (before, after)
+        )
+        first, last = ends
+        x = b.op("concat", *first, x, *last, axis=axis) if first or last else x
+    return x
+
+
+def _turned(net: Network, value: str) -> bool:
+    """Whether channels of what a value is computed from, element by element, lie apart."""
+    while (node := net.producer.get(value)) is not None:
+        if node.op == "transpose":
+            return bool(node.attrs["perm"][-1] == 1)
+        if OPERATORS[node.op].pattern > Pattern.BROADCAST:
+            return False
+        value = node.inputs[0]
+    return False
+
+
+def _padded(b: Builder, node: Node, data: str) -> str | None:
+    """Data of four channels, surrounded by zeros; None where there are as many already."""
+    more = CHANNELS - known_shape(b.shape(data))[-1]
+    if not more:
+        return None
+    four = b.op("pad", data, before=(0,) * 4, after=(0, 0, 0, more), value=0.0)
+    return _surrounded(b, four, node.attrs["pads"], np.float32(0))
+
+
+def _joined(b: Builder, node: Node, data: str, weights: str) -> str:
+    """The convolution of padded data of four channels."""
+    attrs = {k: v for k, v in node.attrs.items() if k != "fill"} | {"pads": (0, 0, 0, 0)}
+    w = b.constants[weights]
+    w = np.pad(w, [(0, 0)] * 2 + [(0, CHANNELS - w.shape[2]), (0, 0)])
+    height, taps, channels, out = w.shape
+    if taps >= _LEAST_TAPS or not attrs.get("sums"):
+        n, rows, columns, _ = b.shape(data)
+        data = b.op("reshape", data, shape=(n, rows, columns * channels, 1))
+        w = w.reshape(height, taps * channels, 1, out)
+        attrs["strides"] = (attrs["strides"][0], attrs["strides"][1] * channels)
+    return b.op(
+        "conv2d", data, b.constant(np.ascontiguousarray(w), weights), name=node.name, **attrs
+    )

@@ -1,0 +1,63 @@
+"""Long chains of instructions on several vectors, side by side.
+
+What follows a sum of bytes is a chain of some forty instructions, each of which waits for the one
+before. A core looks some hundred instructions ahead: vector by vector it would see two chains at
+most, and wait for them most of the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tilework.lower.ir import VALUES, For, Load, Stmt, Store
+from tilework.te.expr import Call, walk
+
+_NAMES = re.compile(r"%[\w.]+")
+_DEFINED = re.compile(r"^ *(%[\w.]+) = ", re.MULTILINE)
+_BESIDE = 4
+"""Chains side by side: more would need more registers than there are."""
+
+
+def is_long(loop: For) -> bool:
+    """Whether vectors are quantised, and all that they need is in memory: registers are free.
+
+    Args:
+        loop: a vector loop, or an expanded one around it.
+    """
+    body: Stmt = loop
+    while isinstance(body, For) and body.kind in ("unroll", "vector"):
+        body = body.body
+    if not isinstance(body, Store) or body.buffer.scope == "register":
+        return False
+    nodes = list(walk(body.value, VALUES))
+    held = any(isinstance(n, Load) and n.buffer.scope == "register" for n in nodes)
+    return not held and any(isinstance(n, Call) and n.name == "round" for n in nodes)
+
+
+def woven(chains: Sequence[Sequence[str]]) -> list[str]:
+    """The instructions of chains in turns, `_BESIDE` at a time, each behind those that it needs.
+
+    Args:
+        chains: lines of one block, chain by chain; none reads what another one stores.
+    """
+    return [
+        line for i in range(0, len(chains), _BESIDE) for line in _in_turns(chains[i : i + _BESIDE])
+    ]
+
+
+def _in_turns(chains: Sequence[Sequence[str]]) -> list[str]:
+    defined = [[set(_DEFINED.findall(line)) for line in chain] for chain in chains]
+    waiting = {name for chain in defined for names in chain for name in names}
+    out: list[str] = []
+    places = [0] * len(chains)
+    while len(out) < sum(map(len, chains)):
+        for i, chain in enumerate(chains):
+            if places[i] == len(chain):
+                continue
+            line, own = chain[places[i]], defined[i][places[i]]
+            if waiting.isdisjoint(set(_NAMES.findall(line)) - own):
+                out.append(line)
+                waiting -= own
+                places[i] += 1
+    return out
