@@ -12,6 +12,8 @@ _TWO_PORTS = frozenset({"znver5", "skylake-avx512", "cascadelake", "cooperlake",
                         "sapphirerapids", "emeraldrapids", "graniterapids"})  # fmt: skip
 _MESH = _TWO_PORTS - {"znver5"} | {"icelake-client", "tigerlake", "rocketlake"}
 """Servers of Intel, and the names that virtual machines on them have."""
+_SERVER_FEATURE = "avx512fp16"
+"""All cores with it have two ports for 512 bits, whatever name a hypervisor gives them."""
 _L3_RATE, _SLOW_RATE = 28.0, 10.0
 """Bytes per cycle: of a core's own slice and its neighbours', and over a mesh of many."""
 
@@ -95,7 +97,7 @@ def has_mesh(target: CpuTarget) -> bool:
 @lru_cache(maxsize=64)
 def _machine(target: CpuTarget, figures: Parameters | None) -> Machine:
     wide = target.vector_bits == 512
-    halved = wide and target.mcpu not in _TWO_PORTS
+    halved = wide and target.mcpu not in _TWO_PORTS and _SERVER_FEATURE not in target.features
     base = Machine(
         fma_ports=1.0 if halved else 2.0,
         load_ports=1.0 if halved else 2.0,

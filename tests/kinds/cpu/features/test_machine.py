@@ -51,6 +51,9 @@ def test_the_table_serves_where_nothing_was_measured(cache):
     zen4, zen5 = Machine.of(TARGET), Machine.of(Target(x86("znver5", 2)))
     assert (zen4.fma_ports, zen4.load_ports, zen4.broadcast_ports) == (1, 1, 2)
     assert (zen5.fma_ports, zen5.load_ports) == (2, 2)
+    client = x86("icelake-client", 1)  # hypervisors give servers such names
+    server = Machine.of(Target(f"{client} -mattr=+avx512fp16"))
+    assert (server.fma_ports, Machine.of(Target(client)).fma_ports) == (2, 1)
     haswell = Machine.of(Target(x86("haswell", 1)))
     assert (haswell.lanes, haswell.fma_ports) == (8, 2)
     assert not cache.exists()  # nothing is measured implicitly

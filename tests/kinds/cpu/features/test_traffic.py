@@ -12,7 +12,7 @@ from tilework import te
 from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.facts import block_facts
 from tilework.kinds.cpu.features.footprints import Runs, touched_bytes, width
-from tilework.kinds.cpu.features.traffic import traffic_of
+from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
 from tilework.kinds.cpu.machine import Machine
 from tilework.space import SearchSpace
 from tilework.target import Target
@@ -101,6 +101,23 @@ def test_tiles_of_a_transform_use_what_is_fetched_ahead_of_them():
     ]
     assert (into[0] > 0).any()
     assert (into[1] <= 1.3 * into[0]).all()  # twice as much, if all were for nothing
+
+
+def test_the_first_of_several_register_tiles_waits_for_weights():
+    task = SearchTask(
+        te.ComputeDAG(workloads.matmul(64, 512, 512, free=True)), Target(x86("x86-64-v4", 1))
+    )
+    facts = block_facts(SearchSpace.of(task).sketches[0].blocks[-1])
+    machine, rows = Machine(memory_rate=1.0), facts.block.spatial[0]
+    into = np.zeros((3, len(facts.accesses), 3))
+    (packed,) = (i for i, a in enumerate(facts.accesses) if a.packed)
+    size = facts.accesses[packed].tensor_bytes
+    into[2, packed] = [size, size, 8 * size]  # the last has eight tiles, and comes eight times
+    numbers = dict.fromkeys(facts.block.spatial, np.ones(3)) | {rows: np.array([1.0, 4.0, 8.0])}
+    busy = np.array([1.0, 1.0, 8.0]) * size
+    lost = first_pass(facts, Traffic(list(into), into[0]), numbers, busy, machine)
+    assert lost[0] == lost[2] == 0  # what is busy all the time hides all of it
+    assert 0 < lost[1] <= 0.75 * size
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class BlockCost:
         busy, memory = self._busy, self._memory
         slowest = np.maximum.reduce([busy, *memory])
         hidden = busy + memory[0] + memory[1] + memory[2] - slowest
-        first = first_pass(self._facts, self._traffic, busy, machine)
+        first = first_pass(self._facts, self._traffic, self._shape.numbers, busy, machine)
         waits = waiting_cycles(self._facts, self._shape, self._traffic, machine)
         cycles = slowest + machine.not_hidden * hidden + first + waits
         if len(self.nest.block.parallel_loops) > len(self.nest.block.parallel_axes):

@@ -38,20 +38,20 @@ class TileShape:
         self.work = self.pixels * self.vectors
 
     @cached_property
-    def _number(self) -> list[Floats]:
-        """Tiles along each axis."""
+    def numbers(self) -> dict[Axis, Floats]:
+        """Register tiles along each axis."""
         axes = self.nest.block.spatial
-        return [np.ceil(a.typical / size) for a, size in zip(axes, self.sizes, strict=True)]
+        return {a: np.ceil(a.typical / size) for a, size in zip(axes, self.sizes, strict=True)}
 
     @cached_property
     def tiles(self) -> Floats:
         """Register tiles of the whole block."""
-        return _product(self._number, self.nest.count)
+        return _product([*self.numbers.values()], self.nest.count)
 
     @cached_property
     def waste(self) -> Floats:
         """Points that are computed, relative to those that are needed."""
-        points = [n * size for n, size in zip(self._number, self.sizes, strict=True)]
+        points = [n * size for n, size in zip(self.numbers.values(), self.sizes, strict=True)]
         exact = math.prod(a.typical for a in self.nest.block.spatial)
         return _product(points, self.nest.count) / exact
 

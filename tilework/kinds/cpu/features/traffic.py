@@ -8,7 +8,7 @@ data (not at all if its address does not depend on the loop).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,9 @@ from tilework.te.expr import Axis, reads
 
 Floats = NDArray[np.float64]
 _COLD_WEIGHT_BYTES = 1 << 20
+_WIDE = 16  # lanes
+_FIRST_PASS = 0.75
+"""Of what the first of several register tiles waits for weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,16 +181,39 @@ def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
 
 
 def first_pass(
-    facts: BlockFacts, traffic: Traffic, busy: Floats, machine: Machine
+    facts: BlockFacts, traffic: Traffic, numbers: Mapping[Axis, Floats], busy: Floats, m: Machine
 ) -> Floats | float:
-    """Cycles lost because weights come from memory during the first of several passes over them.
+    """Cycles lost because weights come from L3 or memory as the first register tile reads them.
 
-    Only that pass's share of the instructions can hide them.
+    Only that pass's share of the instructions can hide them. While the tiles that come after it
+    find them near, nothing further is on its way. With narrow vectors this was not seen: there
+    a pass is what leaves L1.
+
+    Args:
+        facts: of the block.
+        traffic: of the block.
+        numbers: register tiles along each spatial axis.
+        busy: cycles of all instructions.
+        m: the machine.
     """
     packed = [i for i, a in enumerate(facts.accesses) if a.packed]
-    if not packed:
-        return 0.0
-    near, far = (np.add.reduce(traffic.into[level][packed], axis=0) for level in (0, 2))
-    passes = np.maximum(near / np.maximum(far, 1.0), 1.0)
-    memory = far / machine.memory_rate
-    return np.asarray(np.maximum(memory - busy / passes, 0.0) - np.maximum(memory - busy, 0.0))
+    if m.lanes < _WIDE and packed:
+        near, far = (np.add.reduce(traffic.into[level][packed], axis=0) for level in (0, 2))
+        return _not_hidden(far / m.memory_rate, busy, near / np.maximum(far, 1.0))
+    lost: Floats | float = 0.0
+    for i in packed:
+        access = facts.accesses[i]
+        passes: Floats | float = float(access.tensor_bytes)
+        for axis, number in numbers.items():
+            if axis not in access.axes:
+                passes = passes * number
+        levels = ((traffic.into[1][i], m.l3_rate), (traffic.into[2][i], m.memory_rate))
+        each = [_not_hidden(far / r, busy, passes / np.maximum(far, 1.0)) for far, r in levels]
+        lost = lost + np.maximum(*each)
+    return np.asarray(_FIRST_PASS * lost)
+
+
+def _not_hidden(cycles: Floats, busy: Floats, passes: Floats) -> Floats:
+    """What the instructions of one of several passes leave of cycles that all of them hide."""
+    hides = busy / np.maximum(passes, 1.0)
+    return np.asarray(np.maximum(cycles - hides, 0.0) - np.maximum(cycles - busy, 0.0))
