@@ -180,12 +180,18 @@ class BlockCost:
         return block_facts(self.nest.block)
 
     @cached_property
-    def _tiles(self) -> dict[Axis, Floats]:
+    def _table(self) -> Floats:
         """Extents of the nest's loops; what data leave of an axis stands in one piece."""
-        tiles = {a: extents.astype(np.float64) for a, extents in self.nest.tiles.items()}
-        for a, mean in self._facts.ragged.items():
-            tiles[a] = np.full((1, self.nest.count), mean)
-        return tiles
+        table = self.nest.table.astype(np.float64)
+        for axis, loops in self.nest.places if self._facts.ragged else ():
+            if axis in self._facts.ragged:
+                table[loops] = self._facts.ragged[axis]
+        return table
+
+    @cached_property
+    def _tiles(self) -> dict[Axis, Floats]:
+        """The same by axis."""
+        return {axis: self._table[loops] for axis, loops in self.nest.places}
 
     @cached_property
     def _shape(self) -> TileShape:
@@ -226,7 +232,7 @@ class BlockCost:
 
     @cached_property
     def _traffic(self) -> Traffic:
-        return traffic_of(self.nest, self._facts, self._tiles, self.machine)
+        return traffic_of(self.nest, self._facts, self._table, self._tiles, self.machine)
 
     @cached_property
     def _memory(self) -> list[Floats]:
