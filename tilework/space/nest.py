@@ -29,6 +29,7 @@ Face = Callable[[Axis], int | Ints]
 """How many points an axis is taken to have: `exact` where code is made, `typical` where rows are
 ranked; or an array, where each of the P rows is looked at elsewhere."""
 _FEW = 4
+_FIRST = np.zeros(1, np.intp)
 
 
 def exact(axis: Axis) -> int:
@@ -159,7 +160,7 @@ class BlockRows:
     Attributes:
         nest: of the rows that differ in the block.
         where: which of them each row is; None if it is the row itself.
-        key: what the rows that differ say of the block, as bytes; empty if they are all rows.
+        key: what the rows that differ say of the block, as bytes; empty if some may be the same.
     """
 
     nest: BlockNest
@@ -167,19 +168,39 @@ class BlockRows:
     key: bytes = b""
 
     @staticmethod
-    def of(block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision]) -> BlockRows:
+    def of(
+        block: Block,
+        rows: NDArray[np.int32],
+        decisions: Sequence[Decision],
+        *,
+        alone: bool = True,
+    ) -> BlockRows:
         """The rows of a block, of which ``decisions`` are its own; see `BlockNest.of`.
 
         Rows are compared where there are several times as many as the block can tell apart.
+        Beside other blocks, neighbours are: those of a row stand by the decision that changes.
+
+        Args:
+            block, rows, decisions: as there.
+            alone: whether rows have no decisions of other blocks.
         """
         layout = layout_of(block, tuple(decisions))
-        if _FEW * layout.choices <= len(rows):
-            columns = rows.T[layout.columns]
+        many = _FEW * layout.choices <= len(rows)
+        if not many and (alone or not len(rows)):
+            return BlockRows(BlockNest.of(block, rows, decisions))
+        columns = rows.T[layout.columns]
+        if many:
             classes = distinct(columns)
             if classes is not None:
                 one, where = classes
                 nest = BlockNest.of(block, rows[one], decisions)
                 return BlockRows(nest, where, columns[:, one].tobytes())
+        else:
+            new = np.logical_or.reduce(columns[:, 1:] != columns[:, :-1], axis=0)
+            where = np.concatenate([_FIRST, np.cumsum(new)])
+            if 2 * where[-1] < len(rows):
+                first = np.concatenate([_FIRST, np.flatnonzero(new) + 1])
+                return BlockRows(BlockNest.of(block, rows[first], decisions), where)
         return BlockRows(BlockNest.of(block, rows, decisions))
 
     def of_all(self, values: NDArray[Any]) -> NDArray[Any]:

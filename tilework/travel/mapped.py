@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilework.model.draft import draft_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
+from tilework.space.distinct import distinct
 from tilework.space.draws import Inner
 from tilework.space.levels import Role
 from tilework.space.sketch import Sketch
@@ -159,11 +160,21 @@ def _combined(
     origin = np.repeat(which, count)
     fine = np.flatnonzero(target.valid(flat))
     order = fine[np.lexsort((fine, spent[fine], origin[fine]))]
-    _, first = np.unique(np.column_stack([origin[order], flat[order]]), axis=0, return_index=True)
-    order = order[np.sort(first)]
+    order = order[_first_of_each(np.column_stack([origin[order], flat[order]]))]
     begins = np.searchsorted(origin[order], origin[order], side="left")
     order = order[np.arange(len(order)) - begins < most]
     return Mapped(flat[order], origin[order], spent[order])
+
+
+def _first_of_each(rows: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where each row that differs from those before it stands, in order."""
+    classes = distinct(rows.T) if len(rows) else None
+    if classes is None:
+        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    some, which = classes
+    first = np.empty(len(some), np.intp)
+    first[which[::-1]] = np.arange(len(rows))[::-1]
+    return np.sort(first)
 
 
 def _ranks(near: list[_Near], tries: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -94,9 +94,9 @@ def test_tiles_of_a_transform_use_what_is_fetched_ahead_of_them():
     sketch = next(s for s in SearchSpace.of(task).sketches if "F(4x4" in s.name)
     nest = sketch.nests(sketch.sample(np.random.default_rng(0), 60))[-1]
     assert nest.block.transform is not None
-    tiles = {a: extents.astype(float) for a, extents in nest.tiles.items()}
+    table = nest.table.astype(float)
     into = [
-        traffic_of(nest, block_facts(nest.block), tiles, Machine(stray_lines=lines)).into[1]
+        traffic_of(nest, block_facts(nest.block), table, Machine(stray_lines=lines)).into[1]
         for lines in (0.0, 1.0)
     ]
     assert (into[0] > 0).any()
@@ -119,5 +119,5 @@ def test_what_comes_into_a_cache_is_what_the_rule_says(made):
             if nest.block.attached_reductions:
                 continue
             tiles = {a: extents.astype(float) for a, extents in nest.tiles.items()}
-            found = traffic_of(nest, block_facts(nest.block), tiles, SMALL)
+            found = traffic_of(nest, block_facts(nest.block), nest.table.astype(float), SMALL)
             np.testing.assert_allclose(found.into, by_the_rule(nest, tiles), rtol=1e-12)

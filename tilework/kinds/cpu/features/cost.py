@@ -232,7 +232,7 @@ class BlockCost:
 
     @cached_property
     def _traffic(self) -> Traffic:
-        return traffic_of(self.nest, self._facts, self._table, self._tiles, self.machine)
+        return traffic_of(self.nest, self._facts, self._table, self.machine)
 
     @cached_property
     def _memory(self) -> list[Floats]:

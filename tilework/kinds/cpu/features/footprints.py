@@ -69,8 +69,16 @@ class Runs(NamedTuple):
     whole: NDArray[np.bool_]
 
     @staticmethod
-    def of(access: Access, widths: Floats) -> Runs:
-        """Runs of an access by its widths."""
+    def of(access: Access, widths: Sequence[Floats | float], count: int) -> Runs:
+        """Runs of an access by its ``widths`` (one for each dimension) of P candidates."""
+        columns = np.empty((len(widths), count))
+        for column, one in zip(columns[::-1], widths, strict=True):
+            column[:] = one
+        return Runs.in_columns(access, columns)
+
+    @staticmethod
+    def in_columns(access: Access, widths: Floats) -> Runs:
+        """The same, of widths as the runs have them."""
         whole = np.empty(widths.shape, bool)
         whole[0] = True
         reached = widths[:-1] >= access.ends
@@ -288,7 +296,7 @@ class Walk:
                 each.take(places * each.shape[1] + some, out=column, mode="clip")
             else:
                 column[:] = each
-        return Runs.of(self.accesses[i], columns)
+        return Runs.in_columns(self.accesses[i], columns)
 
     @cached_property
     def once(self) -> Places:

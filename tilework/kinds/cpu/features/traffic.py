@@ -23,7 +23,7 @@ from tilework.kinds.cpu.features.scattering import bytes_into
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
-from tilework.te.expr import Axis, reads
+from tilework.te.expr import reads
 
 Floats = NDArray[np.float64]
 _COLD_WEIGHT_BYTES = 1 << 20
@@ -45,9 +45,7 @@ class Traffic:
     touched: Floats | None = None
 
 
-def traffic_of(
-    nest: BlockNest, facts: BlockFacts, table: Floats, tiles: dict[Axis, Floats], machine: Machine
-) -> Traffic:
+def traffic_of(nest: BlockNest, facts: BlockFacts, table: Floats, machine: Machine) -> Traffic:
     """Bytes per access into L1, L2 and L3, and what one outer tile of each access takes.
 
     What an access brings into a cache is what it touches in the first state of the walk in which
@@ -56,7 +54,7 @@ def traffic_of(
     Args:
         nest: the block's loops.
         facts: of the block.
-        table, tiles: extents of its loops, of all together and by axis.
+        table: extents of its loops, as in the nest's own.
         machine: whose caches.
     """
     count, walk = nest.count, facts.walk
@@ -80,7 +78,7 @@ def traffic_of(
     for level, near in enumerate(warm(facts, machine)):
         for i in near:  # what a producer has left need not come from beyond
             into[level][i] = np.maximum(into[level][i] - touched[i, -1], 0.0)
-    outer = walk.outer_tile(tiles)
+    outer = walk.outer_tile({a: table[loops] for a, loops in nest.places})
     within: int | Places = outer
     if nest.block.transform is not None:  # its tiles follow each other along the lines
         within = np.maximum(outer, np.maximum(fits[1], 1).astype(np.intp) - 1)
@@ -131,12 +129,13 @@ def _crowded_out(
         return
     some, count = np.flatnonzero(fits), whole.shape[1]
     last = fits[some].astype(np.intp) - 1
-    least = whole[last, some]
+    begin = last * count + some
+    least = whole.take(begin)
     for i in crowding:
-        going = np.flatnonzero(least + most_of[i] * touched[i, last, some] > size)
+        own, states = touched[i], last + 1
+        going = np.flatnonzero(least + most_of[i] * own.take(begin) > size)
         if not len(going):
             continue
-        states, own = last + 1, touched[i]
         while len(going):
             at, one = states[going] - 1, some[going]
             here = at * count + one
