@@ -118,7 +118,9 @@ def alternatives(
     for tries in (_TRIES, _MORE_TRIES):
         combined = _combined(target, near, left, tries, most, rng)
         parts.append(combined)
-        left = np.setdiff1d(left, combined.origin)
+        missing = np.ones(len(rows), bool)
+        missing[combined.origin] = False
+        left = left[missing[left]]
         if not len(left):
             break
     joined = Mapped(
@@ -194,7 +196,8 @@ def _nearest(pair: Pair, wanted: Floats | None, count: int) -> _Near:
     """The choices that are nearest to what is wanted, by logarithms."""
     choices = pair.target.choices
     if wanted is None:
-        some = np.unique(np.linspace(0, len(choices) - 1, 2 * _NEAREST).astype(np.intp))
+        some = np.linspace(0, len(choices) - 1, 2 * _NEAREST).astype(np.intp)
+        some = some[np.diff(some, prepend=-1) > 0]
         cost = np.where(some == 0, 0.0, _UNKNOWN)
         return _Near(pair.target, np.tile(some, (count, 1)), np.tile(cost, (count, 1)))
     have = _logs(_spans(choices, pair.target.axis))
@@ -318,7 +321,7 @@ def _fit_registers(matched: list[Pair], wanted: list[Floats | None], change: flo
             blocks.setdefault(id(pair.block), []).append(i)
     for own in blocks.values():
         pixels = [i for i in own if matched[i].target.axis is not _last(matched[i].block)]
-        movable = [i for i in pixels if len(np.unique(matched[i].target.choices[:, -1])) > 1]
+        movable = [i for i in pixels if np.ptp(matched[i].target.choices[:, -1]) > 0]
         if not movable:
             continue
         inner = np.stack([_of(wanted[i])[:, -1] for i in movable], axis=1)
