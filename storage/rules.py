@@ -11,4 +11,4 @@ def present_rules(target: str) -> int | None:
     from tilework import kinds
 
     kind = target.partition(" ")[0]
-    return int(kinds.room(kind, "space").version) if kind in kinds.KINDS else None
+    return kinds.rules_version(kind) if kind in kinds.KINDS else None

@@ -35,6 +35,7 @@ class Kind:
     Attributes:
         name: the first word of its targets' text.
         usage: how to write such a target, for messages.
+        version: of its rules, where that is to be had without its space.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Kind:
     hardware: str = ""
     listing: str = ""
     library: str = ""
+    version: str = ""
 
 
 KINDS: dict[str, Kind] = {
@@ -89,6 +91,7 @@ KINDS: dict[str, Kind] = {
         executor="tilework.kinds.cuda.executor:EXECUTOR",
         hardware="tilework.kinds.cuda.hardware:HARDWARE",
         listing="tilework.kinds.cuda.listing:LISTING",
+        version="tilework.kinds.cuda.version:RULES_VERSION",
     ),
 }
 
@@ -116,6 +119,16 @@ def room(kind: str, name: str) -> Any:
     if not where:
         raise TargetError(f"targets of kind '{kind}' have nothing to say about their {name}")
     return _loaded(where)
+
+
+def rules_version(kind: str) -> int:
+    """The version of a kind's rules.
+
+    Raises:
+        TargetError: no such kind.
+    """
+    where = known_kind(kind).version
+    return int(_loaded(where) if where else room(kind, "space").version)
 
 
 def known_kind(name: str, text: str = "") -> Kind:

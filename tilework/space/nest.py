@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,12 @@ from tilework.space.distinct import distinct
 from tilework.te.expr import Axis
 
 Ints = NDArray[np.int64]
+N = TypeVar("N", NDArray[np.int64], NDArray[np.float64])
 Face = Callable[[Axis], int | Ints]
 """How many points an axis is taken to have: `exact` where code is made, `typical` where rows are
 ranked; or an array, where each of the P rows is looked at elsewhere."""
 _FEW = 4
+_FIRST = np.zeros(1, np.intp)
 
 
 def exact(axis: Axis) -> int:
@@ -51,14 +54,20 @@ class BlockNest:
         local: register tiles of attached reductions, as points of their last axis but one and
             of their last axis.
         extent: points of an axis, as the nest takes it.
+        table: the extents of all axes as one matrix (loops x P), of which ``tiles`` are parts.
+        groups: neighbours in it that have as many levels, and where their loops are.
+        places: of each axis, where its loops are in the table.
     """
 
     block: Block
     count: int
     tiles: dict[Axis, Ints]
-    values: dict[str, Ints] = field(default_factory=dict)
-    local: dict[Attached, tuple[Ints, ...]] = field(default_factory=dict)
-    extent: Face = typical
+    values: dict[str, Ints]
+    local: dict[Attached, tuple[Ints, ...]]
+    extent: Face
+    table: Ints
+    groups: tuple[tuple[tuple[Axis, ...], slice], ...]
+    places: tuple[tuple[Axis, slice], ...]
 
     @staticmethod
     def of(
@@ -68,35 +77,31 @@ class BlockNest:
         extent: Face = typical,
     ) -> BlockNest:
         """The nest of P rows (P x D), of which ``decisions`` are the block's."""
-        chosen = _columns(rows, decisions).astype(np.int64)
-        tiled_axes: dict[Axis, Ints] = {}
+        layout, count = layout_of(block, tuple(decisions)), len(rows)
+        chosen = rows.T[layout.columns].astype(np.int64)
+        table = np.empty((layout.loops, count), np.int64)
         local: dict[Attached, tuple[Ints, ...]] = {}
         values: dict[str, Ints] = {}
-        at = 0
-        for (tiled, width), group in groupby(decisions, _alike):
-            some = list(group)
-            own = chosen[at : at + len(some) * width].reshape(len(some), width, len(rows))
-            at += len(some) * width
-            if tiled:
-                axes = [d.axis for d in some if d.axis is not None]
-                for axis, factors in zip(axes, own, strict=True):
-                    # of a sum at most what there is of it
-                    if extent is not exact and axis.kind == "reduce" and axis.open:
-                        np.minimum(factors, extent(axis), out=factors)
-                levels = _levels([extent(a) for a in axes], own)
-                tiled_axes.update(zip(axes, levels, strict=True))
-                continue
-            for d, numbers in zip(some, own, strict=True):
-                if d.attached is not None:
-                    points = np.maximum(numbers, 1)
-                    local[d.attached] = (*local.get(d.attached, ()), *points)
-                else:
-                    values[d.kind] = numbers[0]
-        tiles = {
-            a: tiled_axes[a] if a in tiled_axes else np.full((1, len(rows)), extent(a))
-            for a in (*block.spatial, *block.reduce)
-        }
-        return BlockNest(block, len(rows), tiles, values, local, extent)
+        for tiled in layout.tiled:
+            own = chosen[tiled.columns].reshape(len(tiled.axes), tiled.width, count)
+            for axis, factors in zip(tiled.axes, own, strict=True) if extent is not exact else ():
+                if axis.kind == "reduce" and axis.open:  # of a sum at most what there is of it
+                    np.minimum(factors, extent(axis), out=factors)
+            levels = table[tiled.loops].reshape(len(tiled.axes), tiled.width + 1, count)
+            levels[:, 1:] = own
+            levels[:, 0] = _outermost([extent(a) for a in tiled.axes], own)
+        whole = table[len(table) - len(layout.whole) :]
+        for loop, axis in zip(whole, layout.whole, strict=True):
+            loop[:] = extent(axis)
+        for at, d in layout.others:
+            if d.attached is not None:
+                points = np.maximum(chosen[at], 1)
+                local[d.attached] = (*local.get(d.attached, ()), points)
+            else:
+                values[d.kind] = chosen[at]
+        tiles = {axis: table[loops] for axis, loops in layout.places}
+        kept = table, layout.groups, layout.places
+        return BlockNest(block, count, tiles, values, local, extent, *kept)
 
     @property
     def parallel(self) -> Ints:
@@ -115,6 +120,14 @@ class BlockNest:
         """
         inner = tuple(int(t[0]) for t in self.tiles[axis][1:])
         return ceil_div(axis.extent, max(size(inner), 1)), *inner
+
+    def by_group(self, table: N) -> list[tuple[tuple[Axis, ...], N]]:
+        """The loops of each group in a matrix like `table`: axes, and axes x levels x P."""
+        out = []
+        for axes, loops in self.groups:
+            levels = (loops.stop - loops.start) // len(axes)
+            out.append((axes, table[loops].reshape(len(axes), levels, self.count)))
+        return out
 
     def _value(self, kind: str) -> Ints:
         values = self.values.get(kind)
@@ -147,7 +160,7 @@ class BlockRows:
     Attributes:
         nest: of the rows that differ in the block.
         where: which of them each row is; None if it is the row itself.
-        key: what the rows that differ say of the block, as bytes; empty if they are all rows.
+        key: what the rows that differ say of the block, as bytes; empty if some may be the same.
     """
 
     nest: BlockNest
@@ -155,18 +168,39 @@ class BlockRows:
     key: bytes = b""
 
     @staticmethod
-    def of(block: Block, rows: NDArray[np.int32], decisions: Sequence[Decision]) -> BlockRows:
+    def of(
+        block: Block,
+        rows: NDArray[np.int32],
+        decisions: Sequence[Decision],
+        *,
+        alone: bool = True,
+    ) -> BlockRows:
         """The rows of a block, of which ``decisions`` are its own; see `BlockNest.of`.
 
         Rows are compared where there are several times as many as the block can tell apart.
+        Beside other blocks, neighbours are: those of a row stand by the decision that changes.
+
+        Args:
+            block, rows, decisions: as there.
+            alone: whether rows have no decisions of other blocks.
         """
-        if _FEW * math.prod(len(d.choices) for d in decisions) <= len(rows):
-            columns = _columns(rows, decisions)
+        layout = layout_of(block, tuple(decisions))
+        many = _FEW * layout.choices <= len(rows)
+        if not many and (alone or not len(rows)):
+            return BlockRows(BlockNest.of(block, rows, decisions))
+        columns = rows.T[layout.columns]
+        if many:
             classes = distinct(columns)
             if classes is not None:
                 one, where = classes
                 nest = BlockNest.of(block, rows[one], decisions)
                 return BlockRows(nest, where, columns[:, one].tobytes())
+        else:
+            new = np.logical_or.reduce(columns[:, 1:] != columns[:, :-1], axis=0)
+            where = np.concatenate([_FIRST, np.cumsum(new)])
+            if 2 * where[-1] < len(rows):
+                first = np.concatenate([_FIRST, np.flatnonzero(new) + 1])
+                return BlockRows(BlockNest.of(block, rows[first], decisions), where)
         return BlockRows(BlockNest.of(block, rows, decisions))
 
     def of_all(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -174,9 +208,80 @@ class BlockRows:
         return values if self.where is None else values.take(self.where, axis=-1)
 
 
-def _columns(rows: NDArray[np.int32], decisions: Sequence[Decision]) -> NDArray[np.int32]:
-    """What rows say of a block's decisions, column by column: C x P."""
-    return rows.T[[c for d in decisions for c in d.columns]]
+class Tiled(NamedTuple):
+    """Neighbouring decisions that tile an axis each, by as many numbers.
+
+    Attributes:
+        axes: of each.
+        width: how many numbers.
+        columns, loops: where their numbers are among a block's columns, and the extents of their
+            loops in `BlockNest.table`.
+    """
+
+    axes: tuple[Axis, ...]
+    width: int
+    columns: slice
+    loops: slice
+
+
+class Layout(NamedTuple):
+    """Where the decisions of a block stand in a row, and what they are in a nest's table.
+
+    Attributes:
+        columns: of rows, in the order of the decisions.
+        choices: how many rows the decisions tell apart.
+        tiled: those that tile axes, in groups.
+        whole: axes that none tiles; their loops are the last ones of the table.
+        others: all other decisions, and which of the columns is theirs.
+        groups, places, loops: as in a nest; and how many loops there are.
+    """
+
+    columns: NDArray[np.intp]
+    choices: int
+    tiled: tuple[Tiled, ...]
+    whole: tuple[Axis, ...]
+    others: tuple[tuple[int, Decision], ...]
+    groups: tuple[tuple[tuple[Axis, ...], slice], ...]
+    places: tuple[tuple[Axis, slice], ...]
+    loops: int
+
+
+@lru_cache(maxsize=4096)
+def layout_of(block: Block, decisions: tuple[Decision, ...]) -> Layout:
+    """The layout of a block's decisions (cached: a sketch asks for it with every population)."""
+    tiled: list[Tiled] = []
+    others: list[tuple[int, Decision]] = []
+    places: dict[Axis, slice] = {}
+    column = loop = 0
+    for (tiles, width), group in groupby(decisions, _alike):
+        some = list(group)
+        if tiles:
+            axes = tuple(d.axis for d in some if d.axis is not None)
+            ends = column + len(some) * width, loop + len(some) * (width + 1)
+            tiled.append(Tiled(axes, width, slice(column, ends[0]), slice(loop, ends[1])))
+            for i, axis in enumerate(axes):
+                first = loop + i * (width + 1)
+                places[axis] = slice(first, first + width + 1)
+            column, loop = ends
+            continue
+        others += [(column + i, d) for i, d in enumerate(some)]
+        column += len(some)
+    axes = (*block.spatial, *block.reduce)
+    whole = tuple(a for a in axes if a not in places)
+    places |= {a: slice(loop + i, loop + i + 1) for i, a in enumerate(whole)}
+    groups = [(one.axes, one.loops) for one in tiled]
+    if whole:
+        groups.append((whole, slice(loop, loop + len(whole))))
+    return Layout(
+        np.array([c for d in decisions for c in d.columns], np.intp),
+        math.prod(len(d.choices) for d in decisions),
+        tuple(tiled),
+        whole,
+        tuple(others),
+        tuple(groups),
+        tuple((a, places[a]) for a in axes),
+        loop + len(whole),
+    )
 
 
 def _alike(decision: Decision) -> tuple[bool, int]:
@@ -184,16 +289,13 @@ def _alike(decision: Decision) -> tuple[bool, int]:
     return decision.axis is not None, len(decision.columns)
 
 
-def _levels(wholes: Sequence[int | Ints], factors: Ints) -> Ints:
-    """Extents of all levels of some axes (axes x levels x P) from those of the inner ones.
+def _outermost(wholes: Sequence[int | Ints], factors: Ints) -> NDArray[np.float64]:
+    """Extents of the outermost loops of some axes (axes x P): what inner ``factors`` leave.
 
-    The outermost loop of an axis has what inner factors leave of the ``wholes``.
+    The quotient of integers this small is exact, or further from the next than it rounds.
     """
-    count, levels, rows = factors.shape
-    out = np.empty((count, levels + 1, rows), np.int64)
-    out[:, 1:] = factors
     covered = np.multiply.reduce(np.maximum(factors, 1), axis=1)
-    for outermost, whole, inside in zip(out[:, 0], wholes, covered, strict=True):
-        # the quotient of integers this small is exact, or further from the next than it rounds
-        outermost[:] = np.ceil(whole / inside)
-    return out
+    if any(isinstance(n, np.ndarray) for n in wholes):
+        wholes = [np.broadcast_to(n, covered.shape[1]) for n in wholes]
+        return np.asarray(np.ceil(np.array(wholes) / covered))
+    return np.asarray(np.ceil(np.array(wholes, np.int64)[:, None] / covered))

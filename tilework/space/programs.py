@@ -33,7 +33,8 @@ class RowPrograms:
     def parts(self, rows: Rows) -> list[BlockRows]:
         """The given rows as each block sees them."""
         pairs = zip(self.blocks, self.by_block, strict=True)
-        return [BlockRows.of(block, rows, own) for block, own in pairs]
+        alone = len(self.blocks) == 1
+        return [BlockRows.of(block, rows, own, alone=alone) for block, own in pairs]
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are within limits; see `tilework.space.Sketch.valid`."""

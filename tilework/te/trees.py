@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from tilework.te.arithmetic import Binary, Expr, binary
 from tilework.te.nodes import Axis, Read
@@ -66,4 +67,10 @@ def factors(e: Expr) -> Iterator[Expr]:
 
 def reads(e: Expr) -> list[Read]:
     """All tensor reads in ``e``, in order of appearance."""
-    return [n for n in walk(e) if isinstance(n, Read)]
+    return [*_reads(e)]
+
+
+@lru_cache(maxsize=4096)
+def _reads(e: Expr) -> tuple[Read, ...]:
+    """The same, kept: rules and kinds ask for those of a body again and again."""
+    return tuple([n for n in walk(e) if isinstance(n, Read)])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tilework.model.draft import draft_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
+from tilework.space.distinct import distinct
 from tilework.space.draws import Inner
 from tilework.space.levels import Role
 from tilework.space.sketch import Sketch
@@ -110,7 +111,9 @@ def alternatives(
     for tries in (_TRIES, _MORE_TRIES):
         combined = _combined(target, near, left, tries, most, rng)
         parts.append(combined)
-        left = np.setdiff1d(left, combined.origin)
+        missing = np.ones(len(rows), bool)
+        missing[combined.origin] = False
+        left = left[missing[left]]
         if not len(left):
             break
     joined = Mapped(
@@ -152,11 +155,21 @@ def _combined(
     origin = np.repeat(which, count)
     fine = np.flatnonzero(target.valid(flat))
     order = fine[np.lexsort((fine, spent[fine], origin[fine]))]
-    _, first = np.unique(np.column_stack([origin[order], flat[order]]), axis=0, return_index=True)
-    order = order[np.sort(first)]
+    order = order[_first_of_each(np.column_stack([origin[order], flat[order]]))]
     begins = np.searchsorted(origin[order], origin[order], side="left")
     order = order[np.arange(len(order)) - begins < most]
     return Mapped(flat[order], origin[order], spent[order])
+
+
+def _first_of_each(rows: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where each row that differs from those before it stands, in order."""
+    classes = distinct(rows.T) if len(rows) else None
+    if classes is None:
+        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+    some, which = classes
+    first = np.empty(len(some), np.intp)
+    first[which[::-1]] = np.arange(len(rows))[::-1]
+    return np.sort(first)
 
 
 def _ranks(near: list[_Near], tries: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -176,7 +189,8 @@ def _nearest(pair: Pair, wanted: Floats | None, count: int) -> _Near:
     """The choices that are nearest to what is wanted, by logarithms."""
     choices = pair.target.choices
     if wanted is None:
-        some = np.unique(np.linspace(0, len(choices) - 1, 2 * _NEAREST).astype(np.intp))
+        some = np.linspace(0, len(choices) - 1, 2 * _NEAREST).astype(np.intp)
+        some = some[np.diff(some, prepend=-1) > 0]
         cost = np.where(some == 0, 0.0, _UNKNOWN)
         return _Near(pair.target, np.tile(some, (count, 1)), np.tile(cost, (count, 1)))
     have = _logs(_spans(choices, pair.target.axis))
@@ -300,7 +314,7 @@ def _fit_registers(matched: list[Pair], wanted: list[Floats | None], change: flo
             blocks.setdefault(id(pair.block), []).append(i)
     for own in blocks.values():
         pixels = [i for i in own if matched[i].target.axis is not _last(matched[i].block)]
-        movable = [i for i in pixels if len(np.unique(matched[i].target.choices[:, -1])) > 1]
+        movable = [i for i in pixels if np.ptp(matched[i].target.choices[:, -1]) > 0]
         if not movable:
             continue
         inner = np.stack([_of(wanted[i])[:, -1] for i in movable], axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from tilework.space.matrix_unit import in_unit, worthwhile
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.ragged import copies
 from tilework.space.regions import scratch_bytes
+from tilework.te.expr import Axis
 
 _MAX_TILE_BYTES = 1 << 20
 _MOST_VECTORS = 32
@@ -27,20 +29,19 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     """Which rows lower to a program within the target's limits (all others are refused)."""
     block = nest.block
     ok = np.ones(nest.count, bool)
-    for axis, extents in nest.tiles.items():
-        covered = np.multiply.reduce(extents[1:], axis=0)
-        if len(extents) > 1:
-            ok &= np.minimum.reduce(extents[1:], axis=0) >= 1
-        if axis.open:  # whatever a run says, the last tile is shorter
-            ok &= covered < 2 * max(axis.most, target.lanes())
-        elif axis.kind == "reduce":
-            ok &= axis.points % np.maximum(covered, 1) == 0
-            if block.dots is not None and axis is block.dots.axis:
-                ok &= extents[-1] % block.dots.count == 0
-            if block.scaled is not None and axis in block.scaled.axes:
-                ok &= extents[-1] == axis.points
-        else:
-            ok &= covered < 2 * max(axis.typical, target.lanes())
+    for axes, extents in nest.by_group(nest.table):
+        if extents.shape[1] > 1:
+            factors = extents[:, 1:]
+            ok &= np.minimum.reduce(factors, axis=(0, 1)) >= 1
+            ok &= _covers(axes, target.lanes(), np.multiply.reduce(factors, axis=1))
+    for summed in block.reduce if block.dots is not None or block.scaled is not None else ():
+        if summed.open:
+            continue
+        innermost = nest.tiles[summed][-1]
+        if block.dots is not None and summed is block.dots.axis:
+            ok &= innermost % block.dots.count == 0
+        if block.scaled is not None and summed in block.scaled.axes:
+            ok &= innermost == summed.points
     ok &= _fusible(nest, target)
     ok &= nest.unroll <= max(UNROLL_LIMITS)
     for axis in block.spatial:
@@ -65,11 +66,35 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
         assert attached.block is not None
         vectors = -(-last // vector_lanes(attached.block, target))
         ok &= points * vectors + vectors <= target.num_vector_registers
-        *others, inner = attached.block.spatial or (None,)
-        ok &= (points <= (others[-1].typical if others else 1)) & (
+        *outer, inner = attached.block.spatial or (None,)
+        ok &= (points <= (outer[-1].typical if outer else 1)) & (
             last < 2 * max(inner.typical if inner is not None else 1, target.lanes())
         )
     return ok
+
+
+def _covers(axes: tuple[Axis, ...], lanes: int, covered: Ints) -> NDArray[np.bool_]:
+    """Rows whose inner loops cover as much of some axes as they may: axes x P points."""
+    some, most, summed, points = _ends(axes, lanes)
+    ok: NDArray[np.bool_] = np.logical_and.reduce(covered[some] < most, axis=0)
+    if len(summed):
+        rests = points % np.maximum(covered[summed], 1)
+        ok &= ~np.logical_or.reduce(rests, axis=0)
+    return ok
+
+
+@lru_cache(maxsize=1024)
+def _ends(axes: tuple[Axis, ...], lanes: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Which axes have bounds, and these; and which are divided, with their points.
+
+    Whatever a run says of an open axis, its last tile is shorter.
+    """
+    divided = [a.kind == "reduce" and not a.open for a in axes]
+    most = [2 * max(a.most if a.open else a.typical, lanes) for a in axes]
+    points = [a.points if sums else 1 for a, sums in zip(axes, divided, strict=True)]
+    summed = np.flatnonzero(divided)
+    some = np.flatnonzero(np.logical_not(divided))
+    return some, np.array(most)[some, None], summed, np.array(points, np.int64)[summed, None]
 
 
 def fits(block: Block, tiles: Sequence[Ints], target: CpuTarget) -> NDArray[np.bool_]:

@@ -34,10 +34,6 @@ from tilework.te.analysis import AccessAnalysis
 from tilework.te.expr import Read, reads, walk
 from tilework.te.tensor import Compute
 
-RULES_VERSION = 1
-"""Raised whenever a sketch or the meaning of its columns changes: rows of another version are
-never replayed."""
-
 _WARP = 32
 _ACROSS_POINTS = 16 << 10
 """Most points of a product at which sharing the terms of each among threads may pay."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from tilework.kinds.cuda.canonical import canonical
 from tilework.kinds.cuda.decisions import decisions
 from tilework.kinds.cuda.limits import valid
-from tilework.kinds.cuda.rules import CAPABILITIES, CUDA_RULES, RULES_VERSION
+from tilework.kinds.cuda.rules import CAPABILITIES, CUDA_RULES
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.kinds.cuda.tiling import TILING
+from tilework.kinds.cuda.version import RULES_VERSION
 from tilework.kinds.cuda.words import words
 from tilework.overriding import override
 from tilework.space.levels import Tiling

@@ -94,9 +94,9 @@ def test_tiles_of_a_transform_use_what_is_fetched_ahead_of_them():
     sketch = next(s for s in SearchSpace.of(task).sketches if "F(4x4" in s.name)
     nest = sketch.nests(sketch.sample(np.random.default_rng(0), 60))[-1]
     assert nest.block.transform is not None
-    tiles = {a: extents.astype(float) for a, extents in nest.tiles.items()}
+    table = nest.table.astype(float)
     into = [
-        traffic_of(nest, block_facts(nest.block), tiles, Machine(stray_lines=lines)).into[1]
+        traffic_of(nest, block_facts(nest.block), table, Machine(stray_lines=lines)).into[1]
         for lines in (0.0, 1.0)
     ]
     assert (into[0] > 0).any()
@@ -136,5 +136,24 @@ def test_what_comes_into_a_cache_is_what_the_rule_says(made):
             if nest.block.attached_reductions:
                 continue
             tiles = {a: extents.astype(float) for a, extents in nest.tiles.items()}
-            found = traffic_of(nest, block_facts(nest.block), tiles, SMALL)
+            found = traffic_of(nest, block_facts(nest.block), nest.table.astype(float), SMALL)
             np.testing.assert_allclose(found.into, by_the_rule(nest, tiles), rtol=1e-12)
+
+
+def test_runs_of_one_state_and_of_all_are_those_of_each_row():
+    task = SearchTask(
+        te.ComputeDAG(workloads.conv2d_relu(h=30, w=30, ci=16, co=64, s=2)),
+        Target(x86("x86-64-v4", 1)),
+    )
+    (sketch, *_) = SearchSpace.of(task).sketches
+    for nest in sketch.nests(sketch.sample(np.random.default_rng(0), 60)):
+        walk, table = block_facts(nest.block).walk, nest.table.astype(float)
+        widths, every = walk.widths(walk.spans(nest.by_group(table))), np.arange(nest.count)
+        for i in range(len(walk.accesses)):
+            states = walk.own_states(i)
+            lines = np.broadcast_to(walk.lines(i, widths), (len(states), nest.count))
+            for state, own in zip(states, lines, strict=True):
+                each = walk.runs(i, widths, np.full(nest.count, state), every).lines()
+                assert np.array_equal(own, each)
+                one = np.broadcast_to(walk.lines(i, widths, state), nest.count)
+                assert np.array_equal(one, each)

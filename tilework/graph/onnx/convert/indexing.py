@@ -39,9 +39,9 @@ def taken(
     """
     shape = c.b.shape(value)
     flat = indices.reshape(-1).astype(np.int64)
-    steps = np.unique(np.diff(flat))
+    steps = np.diff(flat)
     result = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
-    if flat.size == 1 or (steps.size == 1 and steps[0] != 0):
+    if flat.size == 1 or (steps.size and steps[0] != 0 and (steps == steps[0]).all()):
         begin: list[Extent] = [0] * len(shape)
         stride = [1] * len(shape)
         begin[axis], stride[axis] = int(flat[0]), int(steps[0]) if steps.size else 1

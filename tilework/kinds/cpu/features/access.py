@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Typical, typical, typicals
@@ -19,6 +23,24 @@ from tilework.te.affine import linear
 from tilework.te.tensor import Placeholder
 
 _SHARE_OF_REST = 0.5
+
+
+class Reach(NamedTuple):
+    """Which elements of a dimension are touched while axes run.
+
+    Attributes:
+        start: how many if none runs.
+        moving: axes that move along it, and by how much.
+        alone: whether there is one, by one element.
+        most: how many there are, if axes reach beyond; else None.
+        lines: whether whole cache lines are touched: neighbours in memory.
+    """
+
+    start: float
+    moving: tuple[tuple[x.Axis, float], ...]
+    alone: bool
+    most: Typical | None
+    lines: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +95,36 @@ class Access:
         return tuple(max(math.gcd(n, PAGE_BYTES) // LINE_BYTES, 1) for n in each)
 
     @cached_property
+    def apart(self) -> NDArray[np.intp]:
+        """The same, the last dimension first."""
+        return np.array(self.lines_apart[::-1])
+
+    @cached_property
+    def ends(self) -> NDArray[np.intp]:
+        """Elements of each dimension but the first, as a column, the last first."""
+        return np.array(self.shape[:0:-1])[:, None]
+
+    @cached_property
     def widest_apart(self) -> int:
         """The greatest of these, of the dimensions that there is more than one element of."""
         each = zip(self.lines_apart, self.shape, strict=True)
         return max((n for n, size in each if size > 1), default=1)
+
+    @cached_property
+    def reaches(self) -> tuple[Reach, ...]:
+        """How far each dimension is read."""
+        out = []
+        last = len(self.dims) - 1
+        for i, (dim, size, step) in enumerate(zip(self.dims, self.shape, self.steps, strict=True)):
+            extent = Typical(-(-size // step))
+            moving = [(a, c / step) for a, c in (dim or {}).items() if a.typical > 1]
+            alone = len(moving) == 1 and moving[0][1] == 1
+            over = 1 + sum(c * (a.typical - 1) for a, c in moving) > extent
+            start = 1.0 if dim is not None else float(extent)
+            most = extent if over else None
+            lines = i == last and not self.packed
+            out.append(Reach(start, tuple(moving), alone, most, lines))
+        return tuple(out)
 
     @cached_property
     def tensor_bytes(self) -> int:

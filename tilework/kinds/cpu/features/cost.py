@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +135,7 @@ class BlockCost:
     @cached_property
     def shares(self) -> Shares:
         """How the block's work is shared out among threads."""
-        return Shares.of(self.nest, self._tiles, self.machine)
+        return Shares.of(self.nest, self._loops.tiles, self.machine)
 
     def terms(self) -> dict[str, Floats | float]:
         """All that is told to the learned model, by name; further terms are for it alone."""
@@ -173,23 +174,19 @@ class BlockCost:
             for level in range(2):
                 known = i < len(into[level])
                 out[f"traffic_{level}_{i}"] = into[level][i] if known else 0.0
-        return out | _extents(nest, self._tiles)
+        return out | _extents(nest, self._loops.tiles)
 
     @cached_property
     def _facts(self) -> BlockFacts:
         return block_facts(self.nest.block)
 
     @cached_property
-    def _tiles(self) -> dict[Axis, Floats]:
-        """Extents of the nest's loops; what data leave of an axis stands in one piece."""
-        tiles = {a: extents.astype(np.float64) for a, extents in self.nest.tiles.items()}
-        for a, mean in self._facts.ragged.items():
-            tiles[a] = np.full((1, self.nest.count), mean)
-        return tiles
+    def _loops(self) -> Loops:
+        return Loops.of(self.nest, self._facts)
 
     @cached_property
     def _shape(self) -> TileShape:
-        return TileShape(self.nest, self._tiles, self.machine)
+        return TileShape(self.nest, self._loops.tiles, self.machine)
 
     @cached_property
     def _in_unit(self) -> NDArray[np.bool_] | None:
@@ -201,7 +198,7 @@ class BlockCost:
 
     @cached_property
     def _sum(self) -> Reduction:
-        return Reduction.of(self.nest, self._tiles, self._facts)
+        return Reduction.of(self.nest, self._loops.tiles, self._facts)
 
     @cached_property
     def _unrolled(self) -> dict[Axis, Floats]:
@@ -226,7 +223,7 @@ class BlockCost:
 
     @cached_property
     def _traffic(self) -> Traffic:
-        return traffic_of(self.nest, self._facts, self._tiles, self.machine)
+        return traffic_of(self.nest, self._facts, self._loops.table, self.machine)
 
     @cached_property
     def _memory(self) -> list[Floats]:
@@ -238,6 +235,27 @@ class BlockCost:
     @cached_property
     def _busy(self) -> Floats:
         return self.compute + self.finish + self.attached
+
+
+class Loops(NamedTuple):
+    """Extents of a nest's loops; what data leave of an axis stands in one piece.
+
+    Attributes:
+        table: as the nest has it.
+        tiles: the same by axis.
+    """
+
+    table: Floats
+    tiles: dict[Axis, Floats]
+
+    @staticmethod
+    def of(nest: BlockNest, facts: BlockFacts) -> Loops:
+        """The loops of a nest's candidates."""
+        table = nest.table.astype(np.float64)
+        tiles = {axis: table[loops] for axis, loops in nest.places}
+        for axis, mean in facts.ragged.items():
+            tiles[axis][:] = mean
+        return Loops(table, tiles)
 
 
 @dataclass(frozen=True, eq=False)

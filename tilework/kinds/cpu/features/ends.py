@@ -60,15 +60,10 @@ def waiting_cycles(
 
 def _followed(walk: Walk, i: int, widths: Sequence[Floats | float], touched: Floats) -> Floats:
     """Lines that follow each other in memory and in time, of an access, in few runs at once."""
-    count = touched.shape[-1]
-    every = np.arange(count)
-    longest, few = np.ones(count), np.ones(count, bool)
-    for state, size in enumerate(touched):
-        if state and np.array_equal(size, touched[state - 1]):
-            continue  # a loop that another operand moves with
-        lines = walk.runs(i, widths, np.full(count, state), every).lines
-        few &= size <= _STREAMS * LINE_BYTES * lines
-        if not few.any():
-            break
-        longest = np.where(few, lines, longest)
-    return longest
+    states = walk.own_states(i)
+    shape = len(states), touched.shape[-1]
+    lines = np.broadcast_to(walk.lines(i, widths), shape)
+    many = touched.take(states, axis=0) > _STREAMS * LINE_BYTES * lines
+    number = np.where(np.logical_or.reduce(many, axis=0), many.argmax(axis=0), len(states))
+    last = np.maximum(number, 1) - 1
+    return np.where(number > 0, lines[last, np.arange(shape[1])], 1.0)

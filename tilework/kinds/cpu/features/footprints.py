@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.index.extents import Typical
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
 from tilework.space.blocks import Block
@@ -30,19 +30,20 @@ def width(access: Access, i: int, spans: Mapping[Axis, Floats]) -> Floats | floa
 
     Whole cache lines are where neighbours along the dimension are neighbours in memory.
     """
-    dim, extent = access.dims[i], access.shape[i]
-    step = access.steps[i]
-    extent = Typical(-(-extent // step))
-    moving = [(a, c / step) for a, c in (dim or {}).items() if a.typical > 1]
-    out: Floats | float = 1.0 if dim is not None else float(extent)
-    for axis, c in moving:
-        alone = c == 1 and len(moving) == 1
-        out = spans[axis] if alone else out + c * (spans[axis] - 1)
-    if 1 + sum(c * (a.typical - 1) for a, c in moving) > extent:
-        out = np.minimum(out, extent)
-    if i == len(access.dims) - 1 and not access.packed:
-        lines = np.ceil(out * access.element_bytes / LINE_BYTES)
-        out = lines * (LINE_BYTES / access.element_bytes)
+    reach = access.reaches[i]
+    out: Floats | float = reach.start
+    for axis, c in reach.moving:
+        if reach.alone:
+            out = spans[axis]
+        else:
+            steps = spans[axis] - 1
+            out = out + (steps if c == 1 else c * steps)
+    if reach.most is not None:
+        out = np.minimum(out, reach.most)
+    if reach.lines:
+        unit = LINE_BYTES / access.element_bytes  # a power of two: nothing is rounded
+        out = np.ceil(out / unit)
+        out *= unit
     return out
 
 
@@ -54,8 +55,7 @@ def touched_bytes(access: Access, spans: Mapping[Axis, Floats]) -> Floats | floa
     return size
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
+class Runs(NamedTuple):
     """Elements that follow each other in memory, of what an access touches of its rows.
 
     Attributes:
@@ -74,12 +74,18 @@ class Runs:
         columns = np.empty((len(widths), count))
         for column, one in zip(columns[::-1], widths, strict=True):
             column[:] = one
-        whole = np.ones(columns.shape, bool)
-        ends = np.array(access.shape[:0:-1])[:, None]
-        np.logical_and.accumulate(columns[:-1] >= ends, axis=0, out=whole[1:])
-        return Runs(access, columns, whole)
+        return Runs.in_columns(access, columns)
 
-    @cached_property
+    @staticmethod
+    def in_columns(access: Access, widths: Floats) -> Runs:
+        """The same, of widths as the runs have them."""
+        whole = np.empty(widths.shape, bool)
+        whole[0] = True
+        reached = widths[:-1] >= access.ends
+        for k, one in enumerate(reached):
+            np.logical_and(whole[k], one, out=whole[k + 1])
+        return Runs(access, widths, whole)
+
     def lines(self) -> Floats:
         """Lines of a run, on average; at least 1."""
         unit = self.access.element_bytes / LINE_BYTES
@@ -97,10 +103,16 @@ class Runs:
         Args:
             ahead: lines that are fetched beyond the end of a run.
         """
-        parted = ~self.whole & (self.widths > 1)
-        every = np.array(self.access.lines_apart[::-1])[parted.argmax(axis=0)]
-        taken = np.ceil((self.lines + ahead) / every) * every / self.lines
-        return np.where(parted.any(axis=0), taken, 1.0)
+        parted = (self.widths > 1) > self.whole
+        every = self.access.apart.take(parted.argmax(axis=0))
+        lines = self.lines()
+        taken = lines + ahead
+        taken /= every
+        np.ceil(taken, out=taken)
+        taken *= every
+        taken /= lines
+        taken[~np.logical_or.reduce(parted, axis=0)] = 1.0
+        return taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +121,18 @@ class _Dimension:
 
     Attributes:
         access, i: one of these accesses, and which of its dimensions it is.
-        spans: per axis, how many of its loops run, for each of the dimension's own states.
+        spans: per axis, how many of its loops run, for each of the dimension's own states; None
+            where each of its loops makes a state.
     """
 
     access: Access
     i: int
-    spans: tuple[tuple[Axis, Places], ...]
+    spans: tuple[tuple[Axis, Places | None], ...]
 
     def widths(self, spans: Mapping[Axis, Floats]) -> Floats | float:
         """Its width in its own states."""
-        return width(self.access, self.i, {a: spans[a].take(at, axis=0) for a, at in self.spans})
+        own = {a: _taken(spans[a], at) for a, at in self.spans}
+        return width(self.access, self.i, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +140,16 @@ class _Touched:
     """An access by its dimensions: their numbers, and their states in each state of the access.
 
     Attributes:
+        dims: number of each, and its states; None where it has those of the access.
         at: the state of the access in each state of the walk.
     """
 
-    dims: tuple[tuple[int, Places], ...]
+    dims: tuple[tuple[int, Places | None], ...]
     at: Places
+
+
+def _taken(values: Floats, at: Places | None) -> Floats:
+    return values if at is None else values.take(at, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,30 +182,41 @@ class Walk:
         moves = any((tiles[a][n] != 1).any() for a, n in (self.loops[k] for k in level))
         return level[-1] + 1 if moves else 0
 
-    def spans(self, tiles: Mapping[Axis, Floats], count: int) -> dict[Axis, Floats]:
-        """Points of each axis that none, one, two, ... of its inner loops cover."""
-        out = {}
-        for axis in dict.fromkeys(a for a, _ in self.loops):
-            levels = [n for a, n in self.loops if a is axis]
-            covered = np.empty((len(levels) + 1, count))
-            covered[0] = 1.0
-            for k, level in enumerate(levels):
-                np.multiply(covered[k], tiles[axis][level], out=covered[k + 1])
-            out[axis] = np.minimum(covered, axis.typical, out=covered)
+    def spans(self, groups: Sequence[tuple[tuple[Axis, ...], Floats]]) -> dict[Axis, Floats]:
+        """Points of each axis that none, one, two, ... of its inner loops cover.
+
+        Args:
+            groups: extents of loops as in `tilework.space.nest.BlockNest`.
+        """
+        out: dict[Axis, Floats] = {}
+        for axes, extents in groups:
+            some, levels, count = extents.shape
+            covered = np.empty((some, levels + 1, count))
+            covered[:, 0] = 1.0
+            for k in range(levels):
+                np.multiply(covered[:, k], extents[:, levels - 1 - k], out=covered[:, k + 1])
+            most = np.array([a.typical for a in axes], np.float64)[:, None, None]
+            np.minimum(covered, most, out=covered)
+            out.update(zip(axes, covered, strict=True))
         return out
 
-    def passes(self, tiles: Mapping[Axis, Floats], count: int) -> Floats:
+    def passes(self, table: Floats, first: Mapping[Axis, int]) -> Floats:
         """How often each state is come to: the trips of all loops around it.
 
         By two counts: of all loops, and of the spatial ones alone.
+
+        Args:
+            table: extents of all loops.
+            first: where those of an axis begin in it.
         """
-        out = np.ones((2, len(self.loops) + 1, count))
+        out = np.ones((2, len(self.loops) + 1, table.shape[1]))
         for k, (axis, level) in reversed(list(enumerate(self.loops))):
-            trips = tiles[axis][level]
-            np.multiply(out[0, k + 1], trips, out=out[0, k])
-            out[1, k] = out[1, k + 1]
+            trips = table[first[axis] + level]
             if axis.kind == "spatial":
-                out[1, k] *= trips
+                np.multiply(out[:, k + 1], trips, out=out[:, k])
+            else:
+                np.multiply(out[0, k + 1], trips, out=out[0, k])
+                out[1, k] = out[1, k + 1]
         return out
 
     def widths(self, spans: Mapping[Axis, Floats]) -> list[Floats | float]:
@@ -200,7 +230,7 @@ class Walk:
             size: Floats | float = float(access.element_bytes)
             for d, at in one.dims:
                 each = widths[d]
-                size = size * (each.take(at, axis=0) if isinstance(each, np.ndarray) else each)
+                size = size * (_taken(each, at) if isinstance(each, np.ndarray) else each)
             if isinstance(size, np.ndarray):
                 size.take(one.at, axis=0, out=here, mode="clip")
             else:
@@ -208,26 +238,65 @@ class Walk:
         return out
 
     def run_lines(
-        self, widths: Sequence[Floats | float], touched: Floats, states: Places
+        self, widths: Sequence[Floats | float], touched: Floats, states: int | Places
     ) -> Floats:
-        """Lines that follow each other in memory, of each access in a state for each candidate."""
+        """Lines that follow each other in memory, of each access in a state for each candidate.
+
+        Args:
+            widths, touched: as the walk finds them.
+            states: one of all candidates, or of each.
+        """
         out = np.empty((len(self.accesses), touched.shape[-1]))
         every = np.arange(touched.shape[-1])
         for i, (access, lines) in enumerate(zip(self.accesses, out, strict=True)):
             if access.packed:
-                lines[:] = touched[i, states, every] / LINE_BYTES
+                own = touched[i, states, every] if np.ndim(states) else touched[i, states]
+                lines[:] = own / LINE_BYTES
+            elif isinstance(states, np.ndarray):
+                lines[:] = self.runs(i, widths, states, every).lines()
             else:
-                lines[:] = self.runs(i, widths, states, every).lines
+                lines[:] = self.lines(i, widths, states)
         return out
+
+    def lines(
+        self, i: int, widths: Sequence[Floats | float], state: int | None = None
+    ) -> Floats | float:
+        """Lines of a run of an access, on average: `Runs.lines`.
+
+        In one state of the walk, or else in each of the access's own: `own_states`.
+        """
+        one, access = self._touched[i], self.accesses[i]
+        own = None if state is None else one.at[state]
+        size: Floats | float = access.element_bytes / LINE_BYTES
+        whole: NDArray[np.bool_] | bool = True
+        for (d, at), end in zip(one.dims[::-1], access.shape[::-1], strict=True):
+            here = widths[d]
+            if isinstance(here, np.ndarray):
+                here = _taken(here, at) if own is None else here[own if at is None else at[own]]
+            size = size * here if whole is True else np.where(whole, size * here, size)
+            whole = whole & (here >= end)
+            if not np.any(whole):
+                break
+        return np.maximum(size, 1.0)
+
+    def own_states(self, i: int) -> Places:
+        """The states of the walk in which something new of an access is touched, and state 0."""
+        at = self._touched[i].at
+        return np.flatnonzero(np.diff(at, prepend=-1))
 
     def runs(self, i: int, widths: Sequence[Floats | float], states: Places, some: Places) -> Runs:
         """Runs of an access, for some candidates in a state of the walk each."""
         one = self._touched[i]
         own = one.at[states]
-        here = [
-            w[at[own], some] if isinstance(w := widths[d], np.ndarray) else w for d, at in one.dims
-        ]
-        return Runs.of(self.accesses[i], here, len(some))
+        columns = np.empty((len(one.dims), len(some)))
+        for column, (d, at) in zip(columns[::-1], one.dims, strict=True):
+            each = widths[d]
+            if isinstance(each, np.ndarray):
+                places = own if at is None else at[own]
+                each.take(places * each.shape[1] + some, out=column, mode="clip")
+            else:
+                column[:] = each
+        return Runs.in_columns(self.accesses[i], columns)
 
     @cached_property
     def once(self) -> Places:
@@ -243,8 +312,10 @@ class Walk:
         states_of = cache(self._states)
 
         @cache
-        def seen_in(few: frozenset[Axis], more: frozenset[Axis]) -> Places:
-            """The state of some axes in each state of a larger set of axes."""
+        def seen_in(few: frozenset[Axis], more: frozenset[Axis]) -> Places | None:
+            """The state of some axes in each state of more of them; None if these are as many."""
+            if few == more:
+                return None
             number_of = dict(zip(states_of(more), states_of(few), strict=True))
             return np.array(list(number_of.values()), np.intp)
 

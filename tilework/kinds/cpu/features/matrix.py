@@ -77,7 +77,7 @@ _KEPT: BoundedCache[tuple[Block, Machine, bytes], BlockCost] = BoundedCache(
 
 
 def _block_cost(part: BlockRows, machine: Machine) -> BlockCost:
-    if part.where is None:
+    if not part.key:
         return BlockCost(part.nest, machine)
     key = part.nest.block, machine, part.key
     return _KEPT.get_or_make(key, lambda: BlockCost(part.nest, machine))

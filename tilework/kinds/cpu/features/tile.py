@@ -22,6 +22,8 @@ from tilework.te.expr import Axis
 
 Floats = NDArray[np.float64]
 _MASKED_LANES = 16  # vectors this wide may leave lanes idle
+_BITS = np.array([float(n.bit_count()) for n in range(_MASKED_LANES)])
+"""Of a number of lanes that are left, vectors of a power of two that take them."""
 
 
 class TileShape:
@@ -30,9 +32,7 @@ class TileShape:
     def __init__(self, nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> None:
         self.nest, self.lanes = nest, machine.lanes
         self.sizes = [tiles[a][-1] for a in nest.block.spatial]
-        self.pixels = np.ones(nest.count)
-        for size in self.sizes[:-1]:
-            self.pixels = self.pixels * size
+        self.pixels = _product(self.sizes[:-1], nest.count)
         last = self.sizes[-1] if self.sizes else np.ones(nest.count)
         self.vectors = register_count(last, self.lanes)
         self.work = self.pixels * self.vectors
@@ -87,8 +87,10 @@ class TileShape:
 
 def _product(factors: Sequence[Floats], count: int) -> Floats:
     """The product of arrays of whole numbers."""
-    out = np.ones(count)
-    for factor in factors:
+    if not factors:
+        return np.ones(count)
+    out, *more = factors
+    for factor in more:
         out = out * factor
     return out
 
@@ -99,12 +101,7 @@ def register_count(size: Floats, lanes: int) -> Floats:
     rest = (size - whole * lanes).astype(np.int64)
     if lanes >= _MASKED_LANES:
         return whole + (rest > 0)
-    bits = np.zeros(len(size))
-    width = lanes // 2
-    while width:
-        bits += (rest & width) > 0
-        width //= 2
-    return whole + bits
+    return np.asarray(whole + _BITS.take(rest))
 
 
 def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from tilework.kinds.cpu.features.scattering import bytes_into
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
-from tilework.te.expr import Axis, reads
+from tilework.te.expr import reads
 
 Floats = NDArray[np.float64]
 _COLD_WEIGHT_BYTES = 1 << 20
@@ -47,24 +48,30 @@ class Traffic:
     touched: Floats | None = None
 
 
-def traffic_of(
-    nest: BlockNest, facts: BlockFacts, tiles: dict[Axis, Floats], machine: Machine
-) -> Traffic:
+def traffic_of(nest: BlockNest, facts: BlockFacts, table: Floats, machine: Machine) -> Traffic:
     """Bytes per access into L1, L2 and L3, and what one outer tile of each access takes.
 
     What an access brings into a cache is what it touches in the first state of the walk in which
     all accesses together do not fit, as often as the loops around that come to it.
+
+    Args:
+        nest: the block's loops.
+        facts: of the block.
+        table: extents of its loops, as in the nest's own.
+        machine: whose caches.
     """
     count, walk = nest.count, facts.walk
     sizes = (machine.l1_bytes, machine.l2_bytes, machine.l3_bytes)
     if nest.block.scatter is not None:
         return _of_terms(nest, facts, machine)
-    widths = walk.widths(walk.spans(tiles, count))
+    first = {a: loops.start for a, loops in nest.places}
+    widths = walk.widths(walk.spans(nest.by_group(table)))
     touched = walk.touched(widths, count)
-    passes = walk.passes(tiles, count)
+    passes = walk.passes(table, first)
     whole = np.add.reduce(touched, axis=0)[:-1]
-    fits = [(whole <= size).view(np.uint8).sum(axis=0, dtype=np.uint8) for size in sizes]
-    at = np.array(fits, np.intp) * count + np.arange(count)
+    room = whole <= np.array(sizes)[:, None, None]
+    fits = np.add.reduce(room.view(np.uint8), axis=1, dtype=np.uint8)
+    at = fits.astype(np.intp) * count + np.arange(count)
     moved = touched.reshape(len(touched), -1).take(at, axis=1)
     moved *= passes.reshape(2, -1).take(at, axis=1).take(walk.once, axis=0)
     into = [moved[:, level] for level in range(len(sizes))]
@@ -74,13 +81,12 @@ def traffic_of(
     for level, near in enumerate(warm(facts, machine)):
         for i in near:  # what a producer has left need not come from beyond
             into[level][i] = np.maximum(into[level][i] - touched[i, -1], 0.0)
-    outer = walk.outer_tile(tiles)
-    within = np.full(count, outer)
+    outer = walk.outer_tile({a: table[loops] for a, loops in nest.places})
+    within: int | Places = outer
     if nest.block.transform is not None:  # its tiles follow each other along the lines
-        within = np.maximum(within, np.maximum(fits[1], 1).astype(np.intp) - 1)
+        within = np.maximum(outer, np.maximum(fits[1], 1).astype(np.intp) - 1)
     strays = 1.0 + machine.stray_lines / walk.run_lines(widths, touched, within)
-    for per_access in into[1:]:
-        per_access *= strays
+    moved[:, 1:] *= strays[:, None]
     if nest.block.attached_reductions:
         for per_access in into[1:]:  # a thread's buffer stays in its own caches
             per_access[list(facts.local)] = 0.0
@@ -116,21 +122,30 @@ def _crowded_out(
     """
     size, ahead = machine.l2_bytes, machine.stray_lines
     largest = sum(a.tensor_bytes for a in walk.accesses)
-    some = np.flatnonzero(fits)
+    most_of = {i: ahead + a.widest_apart for i, a in enumerate(walk.accesses)}
+    crowding = [
+        i
+        for i, a in enumerate(walk.accesses)
+        if not a.packed and len(a.shape) > 1 and largest + most_of[i] * a.tensor_bytes > size
+    ]
+    if not crowding:
+        return
+    some, count = np.flatnonzero(fits), whole.shape[1]
     last = fits[some].astype(np.intp) - 1
-    least = whole[last, some]
-    for i, access in enumerate(walk.accesses):
-        most = ahead + access.widest_apart
-        if access.packed or len(access.shape) < 2 or largest + most * access.tensor_bytes <= size:
-            continue
-        going = np.flatnonzero(least + most * touched[i, last, some] > size)
+    begin = last * count + some
+    least = whole.take(begin)
+    for i in crowding:
+        own, states = touched[i], last + 1
+        going = np.flatnonzero(least + most_of[i] * own.take(begin) > size)
         if not len(going):
             continue
-        states = last + 1
         while len(going):
             at, one = states[going] - 1, some[going]
+            here = at * count + one
             times = walk.runs(i, widths, at, one).room(ahead)
-            going = going[whole[at, one] + touched[i, at, one] * (times - 1.0) > size]
+            times -= 1.0
+            times *= own.take(here)
+            going = going[whole.take(here) + times > size]
             states[going] -= 1
             going = going[states[going] > 0]
         moved = np.flatnonzero(states <= last)
@@ -164,6 +179,7 @@ def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[Floats]:
     return [np.reshape(level, (-1, count)) for level in out]
 
 
+@lru_cache(maxsize=2048)
 def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
     """Accesses whose tensors are in L1, L2 and L3 when the block starts.
 
