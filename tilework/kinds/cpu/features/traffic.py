@@ -23,7 +23,7 @@ from tilework.kinds.cpu.features.scattering import bytes_into
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.nest import BlockNest
 from tilework.space.regions import attached_extents
-from tilework.te.expr import reads
+from tilework.te.expr import Axis, reads
 
 Floats = NDArray[np.float64]
 _COLD_WEIGHT_BYTES = 1 << 20
