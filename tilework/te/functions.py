@@ -28,8 +28,8 @@ __all__ = [
     "highest", "if_then_else", "isinf", "isnan", "log", "log1p", "logical_not", "logical_xor",
     "lowest", "max", "maximum", "min", "minimum", "not_equal", "pow", "prod", "quotient",
     "reduced", "relu", "round", "round_tf32", "rounded", "rsqrt", "select", "shift_left",
-    "shift_right", "sigmoid", "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv",
-    "truncmod",
+    "shift_right", "sigmoid", "sign", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "trunc",
+    "truncdiv", "truncmod",
 ]  # fmt: skip
 
 Limits = Mapping[x.Axis, x.ExprLike] | None
