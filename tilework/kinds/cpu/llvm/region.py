@@ -198,10 +198,9 @@ class RegionCode:
         self._weaves = True
         self._stmt(s)
         self._weaves = False
-        if block is self.fn.block:
-            block.body[first:] = woven(
-                [block.body[a:b] for a, b in pairwise([first, *self._ends])]
-            )
+        if block is self.fn.block and self._ends:
+            chains = [block.body[a:b] for a, b in pairwise([first, *self._ends])]
+            block.body[first : self._ends[-1]] = woven(chains)
 
     def _expanded(self, s: ir.For) -> None:
         ordered = by_element(s, self.addresses)

@@ -51,7 +51,9 @@ def _in_turns(chains: Sequence[Sequence[str]]) -> list[str]:
     waiting = {name for chain in defined for names in chain for name in names}
     out: list[str] = []
     places = [0] * len(chains)
-    while len(out) < sum(map(len, chains)):
+    before = -1
+    while before < len(out):  # a first one that is not at its end can always go on
+        before = len(out)
         for i, chain in enumerate(chains):
             if places[i] == len(chain):
                 continue
@@ -60,4 +62,6 @@ def _in_turns(chains: Sequence[Sequence[str]]) -> list[str]:
                 out.append(line)
                 waiting -= own
                 places[i] += 1
+    if len(out) < sum(map(len, chains)):
+        raise AssertionError("an instruction needs what a later one defines")
     return out
