@@ -268,6 +268,22 @@ class Encoder(nn.Module):
         return self.norm(self.layers(self.tokens(tokens) + self.places(places)))
 
 
+class ImageEncoder(nn.Module):
+    """A transformer encoder over a class token and patches of an image of 224 x 224."""
+
+    def __init__(self, layers: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 16, 16)
+        self.first = nn.Parameter(torch.randn(1, 1, width))
+        self.places = nn.Parameter(torch.randn(1, 197, width))
+        self.layers = nn.Sequential(*(_EncoderLayer(width, heads) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, image: Tensor) -> Tensor:
+        tokens = self.patches(image).flatten(2).transpose(1, 2)
+        return self.norm(self.layers(torch.cat([self.first, tokens], 1) + self.places))
+
+
 class UNet(nn.Module):
     """Three levels down and up again, by transposed convolutions, with group norms."""
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _common import arguments, begin, finish
-from peers import pytorch
+from peers import device_of, pytorch
 
 import tilework as tw
 from tasks.engines import max_rel_error
@@ -36,29 +37,13 @@ PRECISIONS = ("f32", "tf32", "bf16")
 def encoder(name: str) -> tuple[Any, Any]:
     """A module and its input."""
     torch = pytorch()
-    from _torch_models import Encoder
+    from _torch_models import Encoder, ImageEncoder
 
-    layers, width, heads = SIZES[name]
     torch.manual_seed(0)
-    plain = Encoder(layers, width, heads)
-    if name != "vit":
-        return plain.eval(), torch.randint(0, 1000, (1, 128 if name != "tiny" else 19))
-
-    class OfImages(torch.nn.Module):  # type: ignore[name-defined, misc]
-        """Patches of 16 x 16, a class token, and the encoder's layers."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.patches = torch.nn.Conv2d(3, width, 16, 16)
-            self.first = torch.nn.Parameter(torch.randn(1, 1, width))
-            self.places = torch.nn.Parameter(torch.randn(1, 197, width))
-            self.layers, self.norm = plain.layers, plain.norm
-
-        def forward(self, image: Any) -> Any:
-            tokens = self.patches(image).flatten(2).transpose(1, 2)
-            return self.norm(self.layers(torch.cat([self.first, tokens], 1) + self.places))
-
-    return OfImages().eval(), torch.randn(1, 3, 224, 224)
+    if name == "vit":
+        return ImageEncoder(*SIZES[name]).eval(), torch.randn(1, 3, 224, 224)
+    tokens = 19 if name == "tiny" else 128
+    return Encoder(*SIZES[name]).eval(), torch.randint(0, 1000, (1, tokens))
 
 
 def in_pytorch(name: str, precision: str, device: str) -> tuple[Callable[[], None], np.ndarray]:
@@ -81,13 +66,15 @@ def in_pytorch(name: str, precision: str, device: str) -> tuple[Callable[[], Non
         with torch.cuda.graph(graph):
             out = module(x)
 
-    def call() -> None:
-        graph.replay()
-        torch.cuda.synchronize()
-
+    call = partial(_replay, graph, (module, x))
     call()
-    call.kept = module, x  # type: ignore[attr-defined]  # the graph reads them
     return call, out.float().cpu().numpy()
+
+
+def _replay(graph: Any, _kept: Any) -> None:
+    """Run a graph to its end; what it reads is kept as long as the call is."""
+    graph.replay()
+    pytorch().cuda.synchronize()
 
 
 def compare(
@@ -148,11 +135,7 @@ def main() -> None:
     args = parser.parse_args()
     torch = pytorch()
     target = begin(args.target, args.dry_run, DRY)
-    device = "cuda" if target.run == "device" else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        sys.exit("error: this PyTorch finds no CUDA device: install one built for CUDA")
-    if device == "cpu":
-        print("PyTorch runs on the CPU here: the times below compare nothing")
+    device = device_of(target)
     if args.dry_run:
         args.networks, args.seconds = "tiny", 0.02
     found: list[dict[str, Any]] = []

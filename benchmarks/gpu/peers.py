@@ -35,6 +35,16 @@ def pytorch() -> Any:
     return torch
 
 
+def device_of(target: Any) -> str:
+    """Where PyTorch runs beside a target, in its words."""
+    if target.run != "device":
+        print("PyTorch runs on the CPU here: the times below compare nothing")
+        return "cpu"
+    if not pytorch().cuda.is_available():
+        sys.exit("error: this PyTorch finds no CUDA device: install one built for CUDA")
+    return "cuda"
+
+
 class PyTorchRuns:
     """One way in which PyTorch runs a network: its outputs, and a call that ends on the device.
 
@@ -155,11 +165,7 @@ def main() -> None:
     args = parser.parse_args()
     torch = pytorch()
     target = begin(args.target, args.dry_run, DRY)
-    device = "cuda" if target.run == "device" else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        sys.exit("error: this PyTorch finds no CUDA device: install one built for CUDA")
-    if device == "cpu":
-        print("PyTorch runs on the CPU here: the times below compare nothing")
+    device = device_of(target)
     if args.dry_run:
         args.networks, args.seconds = "mlp", 0.02
     found: list[dict[str, Any]] = []
