@@ -6,7 +6,7 @@ from tilework.te import functions
 from tilework.te.dag import ComputeDAG
 from tilework.te.evaluate import evaluate
 from tilework.te.expr import Axis, Const, Expr, Read, Reduce
-from tilework.te.functions import *  # noqa: F403
+from tilework.te.functions import *  # noqa: F403 (its names stand once, in its __all__)
 from tilework.te.tensor import Compute, Placeholder, Tensor, compute, placeholder, reduce_axis
 
 __all__ = [

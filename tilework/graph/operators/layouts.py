@@ -43,3 +43,10 @@ def as_declared(shape: Shape, attrs: Attrs) -> Shape:
     if attrs["layout"] == "NHWC":
         return shape
     return (shape[0], shape[-1], *shape[1:-1])
+
+
+def require_dimensions(count: int, **shapes: Shape) -> None:
+    """Refuse shapes of another number of dimensions, each by the name of its argument."""
+    for what, shape in shapes.items():
+        if len(shape) != count:
+            raise ValueError(f"the {what} have {len(shape)} dimensions, expected {count}")

@@ -13,7 +13,7 @@ from functools import partial
 
 from tilework import ops, te
 from tilework.graph.operators.base import FLOATS, Attrs, Operator, Pattern, Shape, declared, shaped
-from tilework.graph.operators.layouts import as_declared, channels_last
+from tilework.graph.operators.layouts import as_declared, channels_last, require_dimensions
 from tilework.index.extents import known_shape
 from tilework.ops.transposed import phase_taps
 
@@ -26,9 +26,7 @@ _Rule = Callable[[Sequence[Shape], Attrs], Shape]
 def _conv_transpose(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     x, w = shapes
     groups = attrs.get("groups", 1)
-    for what, shape in (("data", x), ("weights", w)):
-        if len(shape) != rank + 2:
-            raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
+    require_dimensions(rank + 2, data=x, weights=w)
     n, *size, c = channels_last(x, attrs)
     *kernel, co, ci = w if attrs["layout"] == "NHWC" else (*w[2:], w[1], w[0])
     if ci != c:

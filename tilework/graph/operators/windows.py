@@ -20,7 +20,7 @@ from tilework.graph.operators.base import (
     shaped,
     summed,
 )
-from tilework.graph.operators.layouts import as_declared, channels_last
+from tilework.graph.operators.layouts import as_declared, channels_last, require_dimensions
 from tilework.index.extents import known_shape
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
@@ -86,9 +86,7 @@ def ceil_pads(
 def _conv(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     x, w = shapes
     groups = attrs.get("groups", 1)
-    for what, shape in (("data", x), ("weights", w)):
-        if len(shape) != rank + 2:
-            raise ValueError(f"the {what} have {len(shape)} dimensions, expected {rank + 2}")
+    require_dimensions(rank + 2, data=x, weights=w)
     n, *size, c = channels_last(x, attrs)
     nhwc = attrs["layout"] == "NHWC"
     *kernel, ci, co = w if nhwc else (*w[2:], w[1], w[0])
