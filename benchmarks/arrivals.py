@@ -11,7 +11,8 @@ draft model's schedules and waits for its turn; the order changes from turn to t
   median of the first N requests, ``rest`` that of the following ones.
 - ``turns``: before every run ONNX Runtime's pool of as many threads runs the network once, and
   spins on (``first``); then it does not come again (``rest``: requests one after the other, from
-  two seconds later on; ``back``: seconds until five of them took at most 1.25 of that).
+  two seconds later on; ``back``: seconds until five of them took at most 1.25 of that), or comes
+  with one thread, which spins for nobody (``cold``: what other data in the caches cost alone).
 - ``busy``: one after the other, beside a process that computes without end; means of turns.
 
 ``one`` is this checkout with code for one thread in the same case. Ratios are of the medians.
@@ -54,21 +55,20 @@ call = tw.compile(net, f"llvm -mcpu=native -num-cores={threads}").bind()
 rng = np.random.default_rng(0)
 for a in call.inputs.values():
     a[...] = rng.integers(0, 100, a.shape) if a.dtype.kind == "i" else rng.standard_normal(a.shape)
-other = None
+others = {}
 
-def peer():
-    global other
-    if other is None:
+def peer(threads):
+    if threads not in others:
         import onnxruntime as ort
         options = ort.SessionOptions()
-        options.intra_op_num_threads = int(sys.argv[4])
+        options.intra_op_num_threads = threads
         session = ort.InferenceSession(path, options)
         feed = {}
         for i in session.get_inputs():
             kind = np.int64 if "int" in i.type else np.float32
             feed[i.name] = np.ones([d if isinstance(d, int) else 1 for d in i.shape], kind)
-        other = lambda: session.run(None, feed)
-    other()
+        others[threads] = lambda: session.run(None, feed)
+    others[threads]()
 
 clock = time.perf_counter
 for line in sys.stdin:
@@ -80,9 +80,9 @@ for line in sys.stdin:
             call()
             out.append((began - start, clock() - began))
     else:
-        pause = 0.0 if what == "turns" else 1e-3 * float(what)
+        threads = {"turns": int(sys.argv[4]), "cold": 1}.get(what)
         for _ in range(int(number)):
-            peer() if what == "turns" else time.sleep(pause)
+            time.sleep(1e-3 * float(what)) if threads is None else peer(threads)
             began = clock()
             call()
             out.append((began - start, clock() - began))
@@ -108,7 +108,7 @@ class Engine:
         self.ask("for", 0)
 
     def ask(self, what: str, number: float) -> Runs:
-        """Runs ``for`` so many seconds, so many in ``turns``, or after pauses of so many ms."""
+        """Runs ``for`` so many seconds; so many in ``turns``, ``cold``, or after pauses of ms."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{what} {number}\n")
@@ -168,6 +168,7 @@ def _beside_peer(engines: dict[str, Engine], args: argparse.Namespace) -> dict[s
     during: dict[str, list[float]] = {key: [] for key in engines}
     late: dict[str, list[float]] = {key: [] for key in engines}
     back: dict[str, list[float]] = {key: [] for key in engines}
+    cold: list[float] = []
     for turn in range(_PEER_TURNS):
         for key in _order(engines, turn):
             during[key] += (t for _, t in engines[key].ask("turns", args.first // _PEER_TURNS))
@@ -175,10 +176,13 @@ def _beside_peer(engines: dict[str, Engine], args: argparse.Namespace) -> dict[s
             found = [t for at, t in runs if at > 2]
             late[key] += found
             back[key].append(_back(runs, statistics.median(found)))
+        cold += (t for _, t in engines["now"].ask("cold", args.first // _PEER_TURNS))
     row = _row(
         {k: 1e3 * statistics.median(t) for k, t in during.items()},
         {k: 1e3 * statistics.median(t) for k, t in late.items()},
     )
+    alike = 1e3 * statistics.median(cold)
+    row = {**row, "now cold": alike, "first/cold": row["now first"] / alike}
     return {**row, **{f"{k} back": max(back[k]) for k in ("before", "now")}}
 
 
