@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilework.index.extents import most
+
 if TYPE_CHECKING:
     from tilework.search import TuningOptions
     from tilework.task import SearchTask
@@ -73,7 +75,10 @@ def compile_time(tasks: Sequence[SearchTask], weight_bytes: float) -> Span | Non
 
 def _task_seconds(task: SearchTask) -> float:
     axes = max(
-        (sum(axis.extent > 1 for axis in op.reduce_axes) for op in task.compute_dag.compute_ops),
+        (
+            sum(most(axis.extent) > 1 for axis in op.reduce_axes)
+            for op in task.compute_dag.compute_ops
+        ),
         default=0,
     )
     return TASK_S if axes <= 2 else WINDOW_S if axes == 3 else VOLUME_S

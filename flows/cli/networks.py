@@ -155,4 +155,6 @@ def _estimates(extracted: Extracted) -> list[str]:
 
 def output_shape(task: SearchTask) -> str:
     """The shape of a task's output, as ``1x56x56x64``."""
-    return "x".join(map(str, task.compute_dag.outputs[-1].shape))
+    from tilework.index.extents import shape_text
+
+    return shape_text(task.compute_dag.outputs[-1].shape)

@@ -82,11 +82,12 @@ def summary_page(
         ("records", f"`{report.store}`, run `{report.run_id}`"),
         ("the run before", BEFORE),
     ]
-    facts += [("loss", str(report.loss))] if report.loss is not None else []
-    facts += [("left", report.left)] if report.left else []
     lines += [_row(name, value) for name, value in facts]
-    if report.gap:
-        lines += ["", *(f"- {line}" for line in report.gap)]
+    # sentences, which a cell of the table would not break
+    notes = [str(report.loss)] if report.loss is not None else []
+    notes += [report.left] if report.left else []
+    if notes := [*notes, *report.gap]:
+        lines += ["", *(f"- {line}" for line in notes)]
     if picture:
         data = base64.b64encode(picture).decode()
         lines += ["", f"![convergence](data:image/png;base64,{data})"]

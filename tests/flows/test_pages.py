@@ -45,5 +45,5 @@ def test_both_ways_of_being_off_are_told(ratio):
 
 def test_a_page_says_what_the_terminal_says_of_what_is_left_and_lost():
     found = page(1.2, note="it is slow", left="2 nodes: NMS", loss=Loss(0.1, 0.01, 8, 0, 0))
-    assert "| left | 2 nodes: NMS |" in found and "| loss | 8 bits against float32" in found
+    assert "\n- 2 nodes: NMS\n" in found and "\n- 8 bits against float32" in found
     assert found.endswith("64 |\n\n- no more trials for task 0: it is slow")

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import tilework as tw
 from tasks.estimate import compile_time, tuning_time
+from tests.lower.open_families import softmax
 from tilework.search import EFFORTS
+from tilework.task import SearchTask
 
 
 def tasks_of(name, target="llvm -num-cores=1"):
@@ -20,6 +22,11 @@ def test_compile_time_grows_with_distinct_tasks_and_weights():
     # 152 layers have the tasks of 50: what is called more often is made once
     deep, shallow = (compile_time(tasks_of(n), 0) for n in ("resnet-152", "resnet-50"))
     assert deep == shallow
+
+
+def test_sums_over_ranges_are_sums():
+    task = SearchTask(softmax(), tw.Target("llvm -num-cores=1"))
+    assert compile_time([task], 0).likely > compile_time([], 0).likely
 
 
 def test_no_figures_for_other_machines():

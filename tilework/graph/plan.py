@@ -19,6 +19,7 @@ from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS
 from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.passes import optimize
 from tilework.graph.precision import NARROW, Precision, rounds_factors, stored_types
+from tilework.index.extents import shape_text
 from tilework.locks import Lock
 from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG
@@ -206,7 +207,7 @@ def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
     """Like ``conv2d+add+relu 1x56x56x64 k3 s1 -> 64``."""
     node = group[0]
     shape = types[node.inputs[0] if node.inputs else node.name].shape
-    parts = ["+".join(n.op for n in group), "x".join(map(str, shape))]
+    parts = ["+".join(n.op for n in group), shape_text(shape)]
     attrs = node.attrs
     if node.op in (*CONVOLUTIONS, *GROUPED):
         kernel = types[node.inputs[1]].shape[: len(attrs["strides"])]
@@ -228,4 +229,4 @@ def _describe(group: tuple[Node, ...], types: dict[str, ValueType]) -> str:
 
 
 def _extents(numbers: Shape) -> str:
-    return str(numbers[0]) if len(set(numbers)) == 1 else "x".join(map(str, numbers))
+    return str(numbers[0]) if len(set(numbers)) == 1 else shape_text(numbers)

@@ -91,6 +91,12 @@ def substituted(extent: Extent, by: Mapping[Symbol, Symbol]) -> Extent:
     return out
 
 
+def shape_text(shape: Iterable[Extent]) -> str:
+    """Like ``1x56x56x64``; with symbols, whose names may have an x, ``12 x sequence x 32``."""
+    extents = list(shape)
+    return ("x" if all(isinstance(n, int) for n in extents) else " x ").join(map(str, extents))
+
+
 def divisor(extent: Extent) -> int:
     """A number that divides an extent at every point; 0 for 0."""
     return math.gcd(*extent.terms.values()) if isinstance(extent, Symbolic) else abs(extent)
