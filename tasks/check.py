@@ -15,12 +15,13 @@ from tasks.engines import max_rel_error, random_inputs
 from tasks.peers import load_peer
 from tasks.report import TOLERANCES, CheckResult
 from tilework.errors import NetworkError
-from tilework.graph import Network, Parts
+from tilework.graph import Network, Parts, plan
 from tilework.index.symbols import Point, typical_points
 from tilework.runtime.other import OtherPart, version
 from tilework.runtime.parts import PartedModule
 
 if TYPE_CHECKING:
+    from tilework.graph.plan import Plan
     from tilework.graph.precision import Precision
     from tilework.runtime.module import Module
     from tilework.runtime.parts import AnyModule
@@ -83,7 +84,7 @@ def _compared(
         error = max_rel_error(outputs, answer[1])
         if error <= TOLERANCES["f32"] or not _rounds(network):
             return answer[0], error
-    return "NumPy", max_rel_error(outputs, _evaluate(network, inputs, at))
+    return "NumPy", max_rel_error(outputs, _evaluate(plan(network), inputs, at))
 
 
 def _answer(
@@ -148,21 +149,22 @@ def _draws(runner: Module | OtherPart) -> bool:
     return isinstance(runner, OtherPart) and not RANDOM.keys().isdisjoint(runner.model.operators)
 
 
-def _evaluate(network: Network, inputs: dict[str, np.ndarray], at: Point) -> list[np.ndarray]:
-    """Run the network's plan call by call with the NumPy reference of tensor expressions."""
-    from tilework.graph import plan
+def _evaluate(planned: Plan, inputs: dict[str, np.ndarray], at: Point) -> list[np.ndarray]:
+    """Run a network's plan call by call with the NumPy reference of tensor expressions."""
     from tilework.index.extents import shape_at
     from tilework.te import evaluate
     from tilework.te.points import at_point
 
-    planned = plan(network)
     values = {**planned.constants, **inputs}
 
     def value(name: str) -> np.ndarray:
-        if name in planned.views:
-            shape = shape_at(planned.values[name].shape, at)
-            return values[planned.views[name]].reshape(shape)
-        return values[name]
+        source = planned.views.get(name)
+        if source is None:
+            return values[name]
+        array, of = values[source], planned.values[name]
+        if of.dtype != planned.values[source].dtype:  # words as the bytes that they are made of
+            array = np.ascontiguousarray(array).view(of.dtype)
+        return array.reshape(shape_at(of.shape, at))
 
     for call in planned.calls:
         dag = at_point(call.dag, at) if at else call.dag

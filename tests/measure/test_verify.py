@@ -60,6 +60,13 @@ def test_inputs_are_positive_where_negative_ones_have_no_answer():
         make_reference(never, 0)
 
 
+def test_inverses_are_those_of_what_is_divided_by():
+    a, b, by = (te.placeholder((n,), name=name) for n, name in ((50, "A"), (1, "B"), (1, "by")))
+    quotient = te.compute((50,), lambda i: te.quotient(a[i], b[0], by[0]), name="C")
+    _, step, inverse = make_reference(te.ComputeDAG([a, b, by, quotient]), 0).inputs
+    assert inverse == 1 / step
+
+
 def test_tolerance_grows_with_long_reductions():
     def dag(k):
         a = te.placeholder((2, k), name="A")

@@ -13,6 +13,8 @@ from tasks.engines import max_rel_error, random_inputs
 from tasks.extraction import extract
 from tasks.network import NetworkSpec, fingerprint, network_label
 from tasks.peers import load_peer, require_peers
+from tests.graph.run_plan import run_plan
+from tests.graph.test_joined import ICE, RAPIDS, first
 from tilework.errors import TileworkError
 
 TARGET = tw.Target("llvm -mcpu=native -num-cores=1")
@@ -42,6 +44,16 @@ def test_without_onnx_runtime_the_plan_is_evaluated_with_numpy(net, module, monk
     found = check.check_output(module, net)
     assert found.reference == "NumPy"
     assert found.passed
+
+
+def test_words_are_read_as_the_bytes_that_they_are_made_of():
+    net = first(3, quantised=True)
+    joined = check.plan(net, target=RAPIDS)
+    assert any(joined.values[v].dtype != joined.values[w].dtype for v, w in joined.views.items())
+    inputs = random_inputs(net)
+    (got,) = check._evaluate(joined, inputs, {})
+    (want,) = run_plan(net, *inputs.values(), target=ICE)
+    np.testing.assert_array_equal(got, want)
 
 
 class Liar:

@@ -3,18 +3,20 @@
 Positions in other arrays must not be random numbers: a kernel would read anywhere. A task of a
 network brings the index arrays of the network's sparse weights (`SearchTask.inputs`). One that was
 built again from a store has them no more: then blocks at random places stand in, the same for the
-same seed, of the number that the shapes say.
+same seed, of the number that the shapes say. Nor are the inverses by which kernels divide
+(`te.quotient`) random: they are those of what they divide by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilework.dtypes import is_float, numpy_dtype
 from tilework.ops.bsr import random_structure
+from tilework.te import expr as x
 
 
 def draw_inputs(
@@ -30,10 +32,24 @@ def draw_inputs(
     """
     generator = np.random.default_rng(seed)
     given = {**sparse_structures(dag, seed), **known}
-    return [
-        given[t.name] if t.name in given else draw(generator, t.shape, t.dtype, low)
+    arrays = {
+        t.name: given[t.name] if t.name in given else draw(generator, t.shape, t.dtype, low)
         for t in dag.inputs
-    ]
+    }
+    for inverse, step in _inverses(dag):
+        arrays[inverse] = np.divide(1, arrays[step], dtype=arrays[step].dtype)
+    return list(arrays.values())
+
+
+def _inverses(dag: Any) -> Iterator[tuple[str, str]]:
+    """Names of inputs that have the inverses of others, and of those."""
+    names = {t.op: t.name for t in dag.inputs}
+    for op in dag.compute_ops:
+        for e in x.walk(op.body):
+            if isinstance(e, x.Call) and e.name == "quotient":
+                _, step, inverse = (r.tensor.op if isinstance(r, x.Read) else r for r in e.args)
+                if inverse in names and step in names:
+                    yield names[inverse], names[step]
 
 
 def sparse_structures(dag: Any, seed: int) -> dict[str, np.ndarray]:
