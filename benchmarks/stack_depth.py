@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import time
 
 from draft import Layer, calls_of
@@ -41,16 +42,15 @@ def by_depth(call: BoundKernel, target: CpuTarget) -> list[float]:
     types = (pointer, ctypes.c_int64, pointer, pointer, ctypes.c_int32)
     deeper = ctypes.CFUNCTYPE(None, *types)(objects.address("deeper"))
     address = call._keep[0].address
-    found = []
-    for depth in range(16, 16 + _PAGE, _STEP):
-        samples = []
-        for _ in range(_SAMPLES):
+    depths = range(16, 16 + _PAGE, _STEP)
+    least = [math.inf] * len(depths)
+    for _ in range(_SAMPLES):
+        for i, depth in enumerate(depths):
             began = time.perf_counter()
             for _ in range(_CALLS):
                 deeper(address, depth, call._args, call._workspace, call._threads)
-            samples.append((time.perf_counter() - began) / _CALLS)
-        found.append(min(samples) * 1e6)
-    return found
+            least[i] = min(least[i], (time.perf_counter() - began) / _CALLS)
+    return [seconds * 1e6 for seconds in least]
 
 
 def main() -> None:

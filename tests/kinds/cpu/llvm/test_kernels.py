@@ -21,6 +21,7 @@ from tilework.kinds.cpu.decisions import UNROLL_LIMITS
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.kinds.cpu.llvm.lanes import Lane, pieces
+from tilework.ops.activations import silu
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace
 
@@ -221,6 +222,18 @@ def test_window_sums_read_each_element_once():
     assert len(re.findall(r"= load <16 x float>", source.text)) == 4 * 6 + 9
     assembly = region_assembly(source, task)
     assert not re.search(r"vmovups\s+%zmm\d+, -?\d*\(%rsp\)", assembly), "a spill"
+
+
+def test_vectors_that_end_in_math_are_finished_one_by_one():
+    """Beside seven sums, 16 registers leave enough for the sigmoid of one vector."""
+    data, weight = te.placeholder((1, 3, 23, 16), "x"), te.placeholder((3, 3, 1, 16), "w")
+    out = ops.depthwise_conv(data, weight, (1, 1), (0,) * 4, (1, 1), layout_free=True)
+    last = te.compute(out.shape, lambda *i: silu(out[i]), name="last")
+    task = task_of(te.ComputeDAG([data, weight, last]), x86("core-avx2"))
+    source = generate(task, 0, [1, 1, 1, 1, 1, 1, 3, 1, 7, 1, 2, 8, 3, 3, 0, 32])
+    assembly = region_assembly(source, task)
+    assert assembly.count("vdivps") == 7
+    assert not re.search(r"ymm\d+, -?\d*\(%rsp\)|\(%rsp\).*ymm", assembly), "a spill"
 
 
 def test_predicates_of_the_vector_loop_are_vectors() -> None:

@@ -11,6 +11,7 @@ Each part owns its own state:
     LoadStore     load_store.py     loads of this block, and stores, under guards
     MaskedMoves   masked.py         moves of vectors of which some lanes count
     Registers     registers.py      what register buffers hold
+    OneByOne      one_by_one.py     the order of vectors that end in a math function
     Dots          dots.py           operands of instructions that sum products; repeated groups
     Expressions   expressions.py    recursion over value expressions (index_data.py, products.py,
                                     math_calls.py: parts of it)

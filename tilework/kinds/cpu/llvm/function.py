@@ -32,6 +32,7 @@ class Function:
     emitted once in the head of the loop at depth d (``hoist``), and are forgotten when it closes.
 
     Attributes:
+        heads: the open loops' first blocks, as positions among all, behind that of the function.
         branch_depth: of the innermost branch that is a home of its own; 0 outside of all.
     """
 
@@ -39,6 +40,7 @@ class Function:
         self.header = header
         self.blocks = [BasicBlock("entry")]
         self.homes: list[BasicBlock] = [self.blocks[0]]
+        self.heads = [0]
         self.caches: list[dict[object, str]] = [{}]
         self.branch_depth = 0
         self._next = 0
@@ -95,6 +97,7 @@ class Function:
 
     def open_loop(self, label: str) -> BasicBlock:
         """Start a loop head and make it the home of values of the new depth."""
+        self.heads.append(len(self.blocks))
         head = self.begin(label)
         self.homes.append(head)
         self.caches.append({})
@@ -102,6 +105,7 @@ class Function:
 
     def close_loop(self) -> None:
         """Leave the innermost loop: what was hoisted into it is no longer available."""
+        self.heads.pop()
         self.homes.pop()
         self.caches.pop()
 

@@ -52,6 +52,7 @@ class LoadStore:
         """Start of a new basic block: nothing loaded so far may be reused."""
         self.loads.clear()
         self.masked.forget()
+        self.registers.one_by_one.forget()
 
     def invalidate(self, buffer: Buffer) -> None:
         """A store to ``buffer`` makes earlier loads of it stale."""

@@ -27,7 +27,7 @@ _INTRINSICS = {
 }
 
 
-_INLINED = frozenset({"exp", "sigmoid", "expm1", "tanh", "erf", "log1p"})
+INLINED = frozenset({"exp", "sigmoid", "expm1", "tanh", "erf", "log1p"})
 """Functions so short that what a call costs, all live registers stored around it, is a good part.
 
 The others are called: their code is larger than what that saves, and takes longer to generate.
@@ -137,7 +137,7 @@ class MathCalls:
     def _vector(self, name: str, args: list[Ssa]) -> Ssa:
         """A function of `vector_math`: written here, or called."""
         a, fn = args[0], self.fn
-        if name in _INLINED:
+        if name in INLINED:
             inlined = _template(name, a.width, len(args), self.declarations.features)
             self.declarations.declared |= inlined.declared
             return Ssa(inlined.write(fn, [x.ssa for x in args]), a.width, a.dtype)

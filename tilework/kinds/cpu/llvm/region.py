@@ -162,6 +162,7 @@ class RegionCode:
                 for part in s.stmts:
                     self._stmt(part)
             case ir.Store():
+                self.memory.registers.one_by_one.begin(s)
                 self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
                 self._ends.append(len(self.fn.block.body))
             case ir.Claim():

@@ -7,11 +7,9 @@ from tilework.index.extents import Extent
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.lanes import Lane, Mask
 from tilework.kinds.cpu.llvm.masked import MaskedMoves
+from tilework.kinds.cpu.llvm.one_by_one import Key, OneByOne
 from tilework.kinds.cpu.llvm.ssa import Ssa
 from tilework.lower.ir import Buffer
-
-_Key = tuple[Buffer, int]
-"""A buffer, and the element at which a value begins."""
 
 
 class Registers:
@@ -19,12 +17,14 @@ class Registers:
 
     Attributes:
         values: by their first element.
+        one_by_one: the order in which vectors of them are finished.
     """
 
     def __init__(self, arithmetic: Arithmetic, masked: MaskedMoves) -> None:
         self.arithmetic, self.masked, self.fn = arithmetic, masked, arithmetic.fn
-        self.values: dict[_Key, Ssa] = {}
-        self._defined: dict[_Key, Mask] = {}
+        self.one_by_one = OneByOne(self.fn, arithmetic.declarations.features)
+        self.values: dict[Key, Ssa] = {}
+        self._defined: dict[Key, Mask] = {}
         """The lanes that alone hold values; not there where others may."""
 
     def read(self, buffer: Buffer, element: Extent, width: int) -> Ssa:
@@ -33,7 +33,7 @@ class Registers:
         back = 0
         while (buffer, element - back) not in self.values:
             back += 1
-        held = self.values[buffer, element - back]
+        held = self.one_by_one.handed_on(self.values, (buffer, element - back))
         if held.width == width:
             return held
         if back + width > held.width:
@@ -62,3 +62,4 @@ class Registers:
             chosen = Ssa(self.masked.lanes(v.width, some), v.width, "bool")
             v = self.arithmetic.select(chosen, v, before)
         self.values[key] = v
+        self.one_by_one.kept(key)
