@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
-from tilework.runtime.content import Content, read_content
+from tilework.runtime.content import Content, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
 from tilework.stages import stage
@@ -198,10 +198,8 @@ def _digest_of(
                 return str(kept["digest"])
             digest = digest_of(file)
             after = _stamp(os.fstat(file.fileno()))
-    except FileNotFoundError:
-        raise NetworkError(f"the ONNX file '{path}' does not exist") from None
     except OSError as e:
-        raise NetworkError(f"cannot read the ONNX file '{path}': {e.strerror or e}") from e
+        raise unreadable(path, e) from None
     settled = time.time_ns() - max(stamp[1:3]) > _SETTLED_NS
     if cache is not None and stamp == after and settled:
         cache.put_note(key, {"stamp": stamp, "digest": digest})

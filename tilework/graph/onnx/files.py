@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilework.errors import NetworkError
 from tilework.graph.onnx.content import without_weights
 from tilework.graph.onnx.messages import first_line
-from tilework.runtime.content import Content, read_content
+from tilework.runtime.content import Content, read_content, unreadable
 
 if TYPE_CHECKING:
     import onnx
@@ -54,10 +54,8 @@ def read(path: Path, content: Content | None = None) -> ReadModel:
         file: Any = io.BytesIO(without_weights(content))
         file.name = str(path)  # its ending says in which form it is
         model = onnx.load(file, load_external_data=False)
-    except FileNotFoundError as e:
-        raise NetworkError(f"the ONNX file '{path}' does not exist") from e
     except OSError as e:
-        raise NetworkError(f"cannot read the ONNX file '{path}': {e.strerror or e}") from e
+        raise unreadable(path, e) from e
     except NetworkError:
         raise
     except Exception as e:  # the parsers for the various file forms raise types of their own
