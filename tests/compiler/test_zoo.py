@@ -1,4 +1,8 @@
-"""Networks of the zoo, compiled, against ONNX Runtime; sizes and depths beyond are benchmarks."""
+"""Networks of the zoo, compiled, against ONNX Runtime; sizes and depths beyond are benchmarks.
+
+Those with joined branches and those with channels first are among the standard ONNX tests; their
+plans are in `tests/graph/test_zoo.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,6 @@ from tilework import zoo
     ("name", "batch", "layout", "image"),
     [
         ("mobilenet", 4, "NHWC", (64, 48, 3)),
-        ("mobilenet", 1, "NCHW", (3, 33, 33)),
-        ("inception_v3", 1, "NHWC", (75, 75, 3)),
         ("resnet3d-18", 1, "NCDHW", (3, 4, 40, 40)),
     ],
 )
