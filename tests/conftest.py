@@ -126,10 +126,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:  # which a process that only hands out tests enters, too
-    """Look for garbage seldom, and never among what is there by now: a fifteenth of the time.
-
-    Rarer than every 200,000 objects gains nothing: a kernel and its program are a few thousand.
-    """
+    """Look for garbage seldom, and never among what is there by now: a fifteenth of the time."""
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
     gc.enable()
