@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtestloop() -> None:  # which a process that only hands out tests enters, too
     """Look for garbage seldom, and never among what is there by now: a fifteenth of the time."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(200_000, 20, 100)
     gc.enable()
 
 

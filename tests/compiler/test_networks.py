@@ -39,20 +39,8 @@ def check_exported(net, folder, target):
     return check(net, path, target)
 
 
-def test_small_resnet_18(tmp_path, target):
-    """Channels last; channels first are in `test_zoo` and among the standard ONNX tests."""
-    net = zoo.get("resnet-18", batch=2, layout="NHWC", image_shape=(45, 37, 3))
-    check_exported(net, tmp_path, target)
-
-
 def test_mlp(mlp, tmp_path, target):
     check_exported(mlp, tmp_path, target)
-
-
-def test_onnx_resnet(tmp_path, target):
-    model = onnx_models.resnet(50, image=64, classes=10, width=16)
-    path = onnx_models.save(model, tmp_path / "resnet.onnx")
-    check(from_onnx(path), path, target)
 
 
 def test_outputs_have_the_names_of_the_file(tmp_path):

@@ -1,21 +1,20 @@
-"""Networks of the zoo, compiled, against ONNX Runtime; sizes and depths beyond are benchmarks."""
+"""Networks of the zoo, compiled, against ONNX Runtime; sizes and depths beyond are benchmarks.
+
+Those with joined branches and those with channels first are among the standard ONNX tests; their
+plans are in `tests/graph/test_zoo.py`.
+"""
 
 from __future__ import annotations
 
-import pytest
-
 from tests.compiler.test_networks import check_exported
+from tests.graph.test_zoo import small
 from tilework import zoo
 
 
-@pytest.mark.parametrize(
-    ("name", "batch", "layout", "image"),
-    [
-        ("mobilenet", 4, "NHWC", (64, 48, 3)),
-        ("mobilenet", 1, "NCHW", (3, 33, 33)),
-        ("inception_v3", 1, "NHWC", (75, 75, 3)),
-        ("resnet3d-18", 1, "NCDHW", (3, 4, 40, 40)),
-    ],
-)
-def test_equals_onnxruntime(name, batch, layout, image, tmp_path, target):
-    check_exported(zoo.get(name, batch, layout, image_shape=image), tmp_path, target)
+def test_depthwise_filters(tmp_path, target):
+    net = zoo.get("mobilenet", 4, "NHWC", image_shape=(64, 48, 3))
+    check_exported(net, tmp_path, target)
+
+
+def test_video_with_channels_first(tmp_path, target):
+    check_exported(small("resnet3d-18", 1, last=False), tmp_path, target)

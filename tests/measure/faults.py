@@ -1,4 +1,4 @@
-"""A builder and a device whose kernels misbehave as told by the decision row.
+"""A builder and devices whose kernels misbehave as told by the decision row.
 
 `row[0]` is a `Fault`. The kernels compute ``C = A + B`` in Python, rightly unless told otherwise.
 """
@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from functools import partial
@@ -21,6 +22,7 @@ import numpy as np
 from tilework.errors import ScheduleError
 from tilework.kinds.cpu.device import CpuDevice
 from tilework.lower.protocol import Builder
+from tilework.runtime.samples import ReportedStopwatch
 
 
 class Fault(IntEnum):
@@ -198,5 +200,26 @@ class FaultyDevice(CpuDevice):
         return load(kernel)
 
 
+class Told(FakeLoaded):
+    """Says how long it takes, so that nothing that the machine does beside it is seen."""
+
+    def __call__(self, arrays: list[np.ndarray], workspace: np.ndarray, threads: int) -> float:
+        a, b, c = arrays
+        np.add(a, b, out=c)
+        return self.kernel.row[1] * 1e-6
+
+
+class TellingDevice(CpuDevice):
+    def load(self, kernel: Any) -> Any:
+        return Told(kernel)
+
+    def stopwatch(self) -> AbstractContextManager[ReportedStopwatch]:
+        return nullcontext(ReportedStopwatch())
+
+    def calibration_s(self) -> float:
+        return 1e-3  # it never runs slower
+
+
 BUILDER = FaultyBuilder()
 DEVICE = FaultyDevice()
+TELLING = TellingDevice()

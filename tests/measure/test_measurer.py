@@ -34,12 +34,15 @@ def test_results_come_in_order_and_are_reported_as_they_come(measurer, task):
     assert 50e-6 < fastest < middle < slowest
 
 
-def test_a_plainly_slower_candidate_gets_a_short_look(measurer, task):
-    for best, least, most in ((None, 5, 5), (9e-4, 5, 7), (5.5e-4, 2, 3), (1e-5, 2, 2)):
-        slow = candidate(Fault.slow, 900, len(str(best)))  # code that was not measured before
-        (result,) = measurer.measure(task, [slow], best_latency_s=best)
-        assert result.status == Status.ok
-        assert least <= len(result.latency_samples) <= most
+def test_a_plainly_slower_candidate_gets_a_short_look(task):
+    """And one that looks like the new best gets a longer one."""
+    looks = ((None, 5), (1e-3, 7), (8.5e-4, 5), (5.5e-4, 2), (1e-5, 2))
+    with new_measurer(device="tests.measure.faults:TELLING") as measurer:
+        for number, (best, samples) in enumerate(looks, 1):
+            slow = candidate(Fault.slow, 900, number)  # code that was not measured before
+            (result,) = measurer.measure(task, [slow], best_latency_s=best)
+            assert result.status == Status.ok
+            assert result.latency_samples == (9e-4,) * samples
 
 
 def test_the_best_falls_as_the_batch_goes_on(measurer, task):

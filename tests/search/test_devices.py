@@ -27,6 +27,7 @@ from tilework.target.identity import DeviceIdentity, identity_of
 
 HERE = DeviceIdentity("A CPU", (("cores", "2"),), 1e-3)
 OTHER = replace(HERE, calibration_s=1e-3 / 1.67)
+WIDE = 0.6
 FOREIGN = {"faster": 1 / 1.67, "slower": 1.67}
 
 
@@ -79,15 +80,22 @@ def _measured(history, device=HERE):
 @pytest.fixture
 def wide(monkeypatch):
     """The fakes' latencies lie far apart: more of them are finalists."""
-    monkeypatch.setattr(finals, "WITHIN", 0.6)
+    monkeypatch.setattr(finals, "WITHIN", WIDE)
+
+
+@pytest.fixture(scope="module")
+def without():
+    """What a run comes to beside which nobody has records."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finals, "WITHIN", WIDE)
+        return _run(MemoryHistory(), FakeMeasurer())
 
 
 @pytest.mark.parametrize("speed", FOREIGN)
-def test_records_of_another_device_leave_no_mark(wide, speed):
-    factor = FOREIGN[speed]
-    alone, beside = MemoryHistory(), MemoryHistory(_elsewhere(factor, factor))
-    first, second = Watched(), Watched()
-    without, found = _run(alone, first), _run(beside, second)
+def test_records_of_another_device_leave_no_mark(wide, without, speed):
+    factor, second = FOREIGN[speed], Watched()
+    beside = MemoryHistory(_elsewhere(factor, factor))
+    found = _run(beside, second)
     assert found.finals == without.finals == 2  # held, and won by records of this device
     for task, best in zip(TASKS, found.best, strict=False):
         assert HERE.owns(best) and best.run_id == "run"

@@ -49,23 +49,24 @@ def drawn(rng: np.random.Generator, shape, dtype: str) -> np.ndarray:
 
 
 def check(program: Program, cpu: str, points, want: Callable[..., list[np.ndarray]]) -> None:
-    """The kernel gives what ``want`` makes of its inputs, and so does the interpreter."""
+    """The kernels give what ``want`` makes of their inputs, and so does the interpreter."""
     rng = np.random.default_rng(0)
-    for cores, threads in ((1, (1,)), (2, (1, 2))):
-        loaded = load_kernel(kernel_of(program, cpu, cores))
-        for at in points:
-            shapes = [
-                tuple(e.value(at) if isinstance(e, Symbolic) else e for e in b.shape)
-                for b in program.inputs
-            ]
-            inputs = [drawn(rng, s, b.dtype) for s, b in zip(shapes, program.inputs, strict=True)]
-            right = want(*inputs)
-            for n, at_end in itertools.product(threads, (True, False)):
-                got = run_at(loaded, at, inputs, n, at_end)
-                for g, w in zip(got, right, strict=True):
-                    np.testing.assert_array_equal(g, w, str(at))
-            for g, w in zip(interpret(program, inputs, at=at), right, strict=True):
+    one, two = (load_kernel(kernel_of(program, cpu, cores)) for cores in (1, 2))
+    ways = itertools.product(((one, 1), (two, 1), (two, 2)), (True, False))
+    every = [(loaded, n, at_end) for (loaded, n), at_end in ways]
+    for at in points:
+        shapes = [
+            tuple(e.value(at) if isinstance(e, Symbolic) else e for e in b.shape)
+            for b in program.inputs
+        ]
+        inputs = [drawn(rng, s, b.dtype) for s, b in zip(shapes, program.inputs, strict=True)]
+        right = want(*inputs)
+        for loaded, n, at_end in every:
+            got = run_at(loaded, at, inputs, n, at_end)
+            for g, w in zip(got, right, strict=True):
                 np.testing.assert_array_equal(g, w, str(at))
+        for g, w in zip(interpret(program, inputs, at=at), right, strict=True):
+            np.testing.assert_array_equal(g, w, str(at))
 
 
 def at_lengths():
