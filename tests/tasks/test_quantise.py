@@ -19,6 +19,7 @@ from tasks.quantise import loss_of, quantise
 from tasks.quantiser import QuantiseRequest
 from tasks.samples import End, read_samples
 from tasks.weights_quantiser import WeightsOnly
+from tests.tasks.test_finish import Liar
 from tilework.errors import NetworkError
 
 TARGET = tw.Target("llvm -mcpu=native -num-cores=1")
@@ -320,6 +321,18 @@ def test_data_that_a_run_rounds(tmp_path):
         found = check.check_output(module, net, source=source)
         assert found.passed and found.tolerance == 0.02
         assert found.reference.startswith("onnxruntime")
+
+
+def test_what_rounding_alone_makes_of_a_network_decides(tmp_path, monkeypatch):
+    """Beyond the usual tolerance; an output that is wrong stays so."""
+    place = str(tmp_path / "mlp.onnx")
+    quantise(QuantiseRequest("mlp", place, scheme="dynamic"))
+    net = tw.from_onnx(place)
+    module = tw.compile(net, TARGET)
+    monkeypatch.setattr(check, "_ROUNDED", 1e-9)
+    found = check.check_output(module, net)
+    assert found.passed and 0 < check._sides(net, {}) < 1e-2
+    assert not check.check_output(Liar(module, 1.1), net).passed
 
 
 def test_samples_are_part_of_a_networks_identity(samples, model):
