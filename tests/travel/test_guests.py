@@ -63,7 +63,8 @@ def record(task, row, name="r", sketch=0, of=OTHER, rules=RULES_VERSION, **more)
     return Record(
         1, name, "run", 0, datetime(2026, 1, 1, tzinfo=UTC), task.workload_key, task.desc, "",
         task.flops, str(task.target), of.name, "", 2, "0", sketch, rules, tuple(map(int, row)), "",
-        Status.ok, **{"latency_s": 1.0, "device_id": of.id, "device_calibration_s": of.calibration_s, **more},
+        Status.ok, device_id=of.id, device_calibration_s=of.calibration_s,
+        **{"latency_s": 1.0, **more},
     )  # fmt: skip
 
 
