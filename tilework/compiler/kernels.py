@@ -134,9 +134,9 @@ class Kernels:
         if common is None:
             return
         if self._files is None:
-            made = Deferred(common.make)
-            common.take(made)
-            helpers.start(made)
+            code = Deferred(common.make)
+            common.take(code)
+            helpers.start(code)
             return
         name = ("common", code_version(), self._compiler, common.follows_from)
         key = key_of(*name)
