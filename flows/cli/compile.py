@@ -66,7 +66,8 @@ def compile_network(
     An output that ends in .so is a shared library with C functions (docs/library.md).
     With --in-place a decoder's runs continue a past where it lies (docs/text-models.md).
 
-    A task without a record takes the best schedule of another target or of an alike workload, if
+    A task without a record takes the best schedule that this machine measured of another target
+    (and, where a learned model judges them, those of other machines and of alike workloads), if
     that promises more than the analytic model's choice: "transferred from X"; or else that choice:
     "draft".
     Where this machine cannot run the target's code, the output is not checked.

@@ -61,6 +61,13 @@ def test_it_is_made_once(tmp_path: Path) -> None:
     assert run(tmp_path) == ["0", first]  # the damaged one was replaced
 
 
+@pytest.mark.usefixtures("unloaded")
+def test_it_is_made_beside_the_compile_where_nothing_is_kept() -> None:
+    with Helpers() as helpers:
+        Kernels(Target(TWO)).common(helpers)
+    assert team._made.pop().result() == Team().make()
+
+
 def test_one_core_needs_none(tmp_path: Path) -> None:
     assert run(tmp_path, "llvm -mcpu=native -num-cores=1")[0] == "0"
     assert not list((tmp_path / "kernels").glob("*.common"))

@@ -166,7 +166,7 @@ def test_another_device_of_the_same_name_is_said_to_be_another(mlp, target, task
     assert {r.source for r in module.report} == {f"tuned on another {here.name}"}
 
 
-def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
+def test_schedules_of_another_number_of_threads_are_guests_of_a_search_alone(tasks, rows):
     task, own = tasks[0], tasks[0].target.num_cores
     sketch = SearchSpace.of(task).sketches[0]
     many = sketch.sample(np.random.default_rng(0), 512)
@@ -176,18 +176,12 @@ def test_another_number_of_threads_serves_where_there_is_no_record(tasks, rows):
     near = [record(others[0], row, 2.0 + n) for n, row in enumerate(good)]
     found = list(guests(task, MemoryHistory([far, near[0]])))
     assert [g.record_id for g in found] == [near[0].record_id, far.record_id]
-    # one whose place in the task's space is not the draft's own choice
-    choices = [choose_schedule(task, MemoryHistory([r])) for r in near]
-    taken = zip(choices, near, strict=True)
-    choice, one = next((c, r) for c, r in taken if c.source == "transferred")
-    assert choice.record_id == one.record_id
-    assert choice.latency_s is None and choice.predicted_s > 0
-    assert choice.origin == str(others[0].target)
+    assert choose_schedule(task, MemoryHistory([far, *near])).source == "untuned"
     exact = record(task, rows[2], 3.0)
     assert choose_schedule(task, MemoryHistory([far, *near, exact])).source == "tuned"
 
 
-def test_a_record_of_one_thread_gets_parallel_loops_or_gives_way():
+def test_a_record_of_one_thread_gets_parallel_loops():
     data, weight = te.placeholder((512, 512), "a"), te.placeholder((512, 512), "b")
     k = te.reduce_axis(512, "k")
     product = te.compute((512, 512), lambda i, j: te.sum(data[i, k] * weight[k, j], axis=k), "c")
@@ -203,11 +197,9 @@ def test_a_record_of_one_thread_gets_parallel_loops_or_gives_way():
         rows[np.argmin(draft_of(sketch.target).seconds(sketch, rows))],
         rows[np.argmax(draft_of(sketch.target).seconds(sketch, rows))],
     )
-    choice = choose_schedule(both, MemoryHistory([record(alone, good, 1.0)]))
-    if choice.source == "transferred":  # else the draft has better
-        assert choice.row[column] > 0
-    assert choice.predicted_s <= 1.1 * choose_schedule(both).predicted_s
-    assert choose_schedule(both, MemoryHistory([record(alone, bad, 1.0)])).source == "untuned"
+    for row in (good, bad):
+        (guest,) = guests(both, MemoryHistory([record(alone, row, 1.0)]))
+        assert guest.row[column] > 0
 
 
 def test_without_records_the_draft_decides_alike_every_time(tasks):

@@ -70,12 +70,24 @@ def test_of_rows_about_as_fast_the_shortest_is_taken(lengths, row, monkeypatch):
     assert few[:5] == [40, 39, 41, 38, 42] and sorted(set(few)) == sorted(few)
 
 
-def test_sketches_that_cannot_have_the_best_row_are_not_drawn_from():
-    good, bad = Bowl(np.zeros_like), Bowl(np.zeros_like)
-    bad.sample = None
-    good.least = lambda sketch: 150.0 if sketch is bad else 90.0
-    found = best_drafted("key", "target", [bad, good], good)
+@pytest.mark.parametrize(
+    "least, other, drawn",
+    [
+        (90.0, 150.0, False),  # no row can be as fast as the best: of those that are drawn 102
+        (90.0, 91.0, False),  # 102 is 1.13 times the bound, and so much above the other is 103
+        (50.0, 84.0, True),  # twice the bound tells no more of others than 1.2 times
+        (50.0, 86.0, False),
+        (0.0, 1.0, True),  # nothing is known
+    ],
+)
+def test_sketches_are_drawn_from_whose_bounds_promise_the_best_row(least, other, drawn):
+    first, second = Bowl(np.zeros_like), Bowl(np.zeros_like)
+    asked = []
+    second.sample = lambda rng, n: asked.append(n) or np.empty((0, 1), np.int32)
+    first.least = lambda sketch: other if sketch is second else least
+    found = best_drafted("key", "target", [second, first], first)
     assert found is not None and found.choice.row == (40,)
+    assert bool(asked) == drawn
 
 
 @pytest.mark.parametrize("cpu", ["nehalem", "core-avx2", "x86-64-v4", "sapphirerapids"])

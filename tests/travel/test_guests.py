@@ -15,7 +15,7 @@ from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.compiler import choose_schedule
-from tilework.compiler.transfer import LITTLE_TRUST, TRUST_HERE
+from tilework.compiler.transfer import TRUST
 from tilework.kinds.cpu.rules import RULES_VERSION
 from tilework.measure.candidates import Candidate
 from tilework.model.draft import draft_of
@@ -63,7 +63,8 @@ def record(task, row, name="r", sketch=0, of=OTHER, rules=RULES_VERSION, **more)
     return Record(
         1, name, "run", 0, datetime(2026, 1, 1, tzinfo=UTC), task.workload_key, task.desc, "",
         task.flops, str(task.target), of.name, "", 2, "0", sketch, rules, tuple(map(int, row)), "",
-        Status.ok, **{"latency_s": 1.0, "device_id": of.id, "device_calibration_s": 1.0, **more},
+        Status.ok, device_id=of.id, device_calibration_s=of.calibration_s,
+        **{"latency_s": 1.0, **more},
     )  # fmt: skip
 
 
@@ -81,8 +82,7 @@ def test_the_nearest_target_comes_first_and_this_device_before_all():
     found = guests(task, history(*records))
     assert [g.origin for g in found] == texts[::-1]
     assert not any(g.here or g.workload for g in found)
-    mine = replace(records[0], device_id=identity_of(HERE).id,
-                   device_calibration_s=identity_of(HERE).calibration_s)  # fmt: skip
+    mine = good(on(task, texts[0]), texts[0], of=identity_of(HERE))
     found = guests(task, history(mine, records[1]), device=identity_of(HERE))
     assert [(g.origin, g.here) for g in found] == [(texts[0], True), (texts[1], False)]
     assert [g.record_id for g in found] == texts
@@ -154,20 +154,27 @@ def test_without_a_sound_document_nobody_knows_what_is_alike():
 
 
 def test_a_guest_is_taken_if_it_wins_and_said_to_come_from_there():
-    task = conv()
+    task, mine = conv(), identity_of(HERE)
     there = on(task, x86("x86-64-v4", 2))
     rows, draft = by_draft(there), draft_schedule(task)
-    taken = choose_schedule(task, history(good(there)))
+    taken = choose_schedule(task, history(good(there, of=mine)))
     assert (taken.source, taken.record_id) == ("transferred", "good")
     assert taken.origin == str(there.target) and taken.latency_s is None
-    assert taken.predicted_s <= TRUST_HERE * draft.predicted_s
-    bad = choose_schedule(task, history(record(there, rows[-1], "bad")))
-    assert bad == draft or bad.predicted_s <= TRUST_HERE * draft.predicted_s
-    alone = on(task, x86("x86-64-v3", 1))
-    few = choose_schedule(task, history(good(alone, "few")))
-    assert few == draft or few.predicted_s <= LITTLE_TRUST * draft.predicted_s
+    assert taken.predicted_s <= TRUST * draft.predicted_s
+    bad = choose_schedule(task, history(record(there, rows[-1], "bad", of=mine)))
+    assert bad == draft or bad.predicted_s <= TRUST * draft.predicted_s
     own = record(task, by_draft(task)[9], "own")
     assert choose_schedule(task, history(own, record(there, rows[0]))).record_id == "own"
+
+
+def test_without_a_champion_other_devices_and_numbers_of_threads_say_nothing():
+    task, mine = conv(), identity_of(HERE)
+    strange = good(on(task, x86("x86-64-v4", 2)))
+    alone = good(on(task, x86("x86-64-v4", 1)), of=mine)
+    known = history(strange, alone)
+    assert len(guests(task, known, device=mine)) == 2
+    assert guests(task, known, device=mine, familiar=True) == []
+    assert choose_schedule(task, known) == draft_schedule(task)
 
 
 class _Judge:
@@ -231,7 +238,7 @@ def test_every_process_makes_the_same_choice():
         from tests.travel import test_guests as t
         task = t.conv()
         there = t.on(task, t.x86("x86-64-v4", 2))
-        choice = t.choose_schedule(task, t.history(t.good(there)))
+        choice = t.choose_schedule(task, t.history(t.good(there, of=t.identity_of(t.HERE))))
         print(choice.source, choice.sketch_id, choice.row)
     """
     said = {

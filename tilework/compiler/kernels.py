@@ -130,8 +130,13 @@ class Kernels:
 
     def common(self, helpers: Helpers) -> None:
         """Have what the process needs beside kernels, from disk or made by ``helpers``."""
-        common = None if self._files is None else self._builder.common(self._target)
-        if self._files is None or common is None:
+        common = self._builder.common(self._target)
+        if common is None:
+            return
+        if self._files is None:
+            code = Deferred(common.make)
+            common.take(code)
+            helpers.start(code)
             return
         name = ("common", code_version(), self._compiler, common.follows_from)
         key = key_of(*name)

@@ -28,13 +28,9 @@ from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 from tilework.travel.guests import Guest, guests
 
-TRUST_HERE = 1.5
-"""How much slower than its own choice the draft may find a guest that is taken, if that was
-measured on this device: the draft errs by more, and what it errs by is the device's own."""
-TRUST = 1.2
-"""As `TRUST_HERE`, of a guest that was measured on another device."""
-LITTLE_TRUST = 1.1
-"""As `TRUST_HERE`, of one that was best with fewer threads: no matter how its work divides."""
+TRUST = 1.5
+"""How much slower than its own choice the draft may find a guest that is taken, which was measured
+on this device: the draft errs by more, and what it errs by is the device's own."""
 _GUESTS = 6
 MEASURED_HERE = 1.1
 """By so much the score of a guest counts for more that was measured on this device."""
@@ -78,12 +74,12 @@ def transferred(
         most=_GUESTS,
         direct=direct,
         judge=None if score is None else score.seconds,
-        alike=score is not None,
+        familiar=score is None and draft is not None,
     )
     if draft is None:
         winner = next(near, None)
     else:
-        winner = _by_draft(task, near, draft) if score is None else score.best(list(near))
+        winner = _by_draft(near, draft) if score is None else score.best(list(near))
     return own if winner is None else _as_choice(winner)
 
 
@@ -105,19 +101,10 @@ def champion(history: History, target: Target) -> CostModel | None:
     return _MODELS.get_or_make(hashlib.sha256(document.encode()).hexdigest(), read)
 
 
-def _by_draft(task: SearchTask, candidates: Iterable[Guest], draft: Choice) -> Guest | None:
+def _by_draft(candidates: Iterable[Guest], draft: Choice) -> Guest | None:
     """The first guest that the draft does not call much slower than its own choice."""
-    limit = draft.predicted_s or 0.0
-    for guest in candidates:
-        if guest.predicted_s <= _trust(task, guest) * limit:
-            return guest
-    return None
-
-
-def _trust(task: SearchTask, guest: Guest) -> float:
-    if Target(guest.origin).num_cores < task.target.num_cores:
-        return LITTLE_TRUST
-    return TRUST_HERE if guest.here else TRUST
+    limit = TRUST * (draft.predicted_s or 0.0)
+    return next((guest for guest in candidates if guest.predicted_s <= limit), None)
 
 
 class _Scores:

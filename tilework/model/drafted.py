@@ -30,8 +30,10 @@ _SAMPLES = 1024
 _STARTS = 3
 _FEW = 16
 """Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
-_ROUNDED = 1 + 1e-9
-"""What rounding may make of a bound, relative to it."""
+_LEAST_PROMISE, _MOST_PROMISE = 1.05, 1.2
+"""How many times its bound a sketch's best row is expected to take: as many as the best of those
+before it, within these. Of 4,840 tasks 3 % get another choice than by bounds alone, which is
+predicted to take 1.0002 times as long in the mean of all, 1.09 times at the most."""
 ALIKE = 1.0
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken, which is made sooner. Above 1 a third to three quarters of the code go, but also rows are
@@ -135,10 +137,10 @@ def best_drafted(
 ) -> Drafted | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
-    Sketches that cannot have one of the few best rows (`Draft.least`) are not drawn from. The few
-    best are improved, each on its own: one alone may have no better neighbour. Of the
-    rows of its sketch that are as fast as the best (`ALIKE`), the one with the least code is
-    taken. The same workload and target give the same choice, in any process.
+    Sketches whose bounds (`Draft.least`) promise nothing better than what was found are not drawn
+    from. The few best rows are improved, each on its own: one alone may have no better neighbour.
+    Of the rows of its sketch that are as fast as the best (`ALIKE`), the one with the least code
+    is taken. The same workload and target give the same choice, in any process.
 
     Args:
         workload_key, target: what the random draws are named after.
@@ -151,8 +153,9 @@ def best_drafted(
     starts: list[tuple[float, int, Rows]] = []
     seen: dict[int, list[Seen]] = {}
     least = [draft.least(sketch) for sketch in sketches]
+    promise = _MOST_PROMISE
     for position in sorted(range(len(sketches)), key=least.__getitem__):
-        if len(starts) == _STARTS and least[position] > _ROUNDED * starts[-1][0]:
+        if starts and promise * least[position] > starts[0][0]:
             break
         sketch = sketches[position]
         rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
@@ -162,6 +165,8 @@ def best_drafted(
             starts += [(float(times[i]), position, rows[i]) for i in best]
             starts = sorted(starts, key=lambda s: s[:2])[:_STARTS]
             seen[position] = [Seen(rows, times)]
+            if times[best[0]] < promise * least[position]:
+                promise = max(float(times[best[0]]) / least[position], _LEAST_PROMISE)
     if not starts:
         return None
     ends: dict[int, tuple[float, Rows]] = {}

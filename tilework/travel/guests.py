@@ -115,7 +115,7 @@ def guests(
     each: int = 1,
     direct: bool = False,
     judge: Judge | None = None,
-    alike: bool = True,
+    familiar: bool = False,
 ) -> Iterator[Guest]:
     """The best schedules of other targets and of alike workloads, mapped into the task's space.
 
@@ -136,13 +136,14 @@ def guests(
             hold is not read to its end.
         direct: leave out rewritten DAGs (Winograd).
         judge: says which of the rows near what a record asks for is taken; the draft if None.
-        alike: look for those of alike workloads where there are few of the task's own.
+        familiar: only those of the task's own workload that were measured on ``device`` with as
+            many threads; else those of alike ones, too, where there are few of its own.
     """
     seen: set[tuple[int, int]] = set()
     space = SearchSpace.of(task)
     for stream in (
-        _own_workload(task, history, device, each),
-        _alike_workloads(task, history, device) if alike else iter(()),
+        _own_workload(task, history, device, each, familiar=familiar),
+        iter(()) if familiar else _alike_workloads(task, history, device),
     ):
         if len(seen) >= min(_ENOUGH, most):
             return
@@ -200,7 +201,12 @@ def _targets(task: SearchTask, texts: Iterable[str]) -> list[Target]:
 
 
 def _own_workload(
-    task: SearchTask, history: History, device: DeviceIdentity | None, each: int
+    task: SearchTask,
+    history: History,
+    device: DeviceIdentity | None,
+    each: int,
+    *,
+    familiar: bool,
 ) -> list[_Source]:
     """The task's workload on other targets: those measured on this device first, then the nearest.
 
@@ -208,16 +214,23 @@ def _own_workload(
     same instructions on another machine.
     """
     key = task.workload_key
+    if familiar and device is None:
+        return []
     if isinstance(history, Catalogue):
         entries = history.keys()
         where = _targets(task, (target for target, known in entries if known == key))
     else:
         where = list(task.target.relatives())
+    if familiar:
+        where = [target for target in where if target.num_cores == task.target.num_cores]
     sources = []
     for target in where:
         records = _decided(_bests(history, key, str(target), each), device)
-        if records:
-            sources.append(_Source(replace(task, target=target), records, "", device))
+        source = _Source(replace(task, target=target), records, "", device)
+        if familiar:
+            source = replace(source, records=tuple(filter(source.here, records)))
+        if source.records:
+            sources.append(source)
     return sorted(sources, key=lambda source: not source.here(source.records[0]))
 
 

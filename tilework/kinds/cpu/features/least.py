@@ -17,8 +17,8 @@ from tilework.te.expr import Axis
 def least_seconds(block: Block, machine: Machine) -> float:
     """Seconds that `BlockCost` predicts at least, whatever a block's tiles are.
 
-    All threads are busy, no lane is idle, nothing but the ports for multiply-adds holds the
-    instructions up, and all data come once.
+    All threads are busy as soon as they are woken, or one alone, no lane is idle, nothing but the
+    ports for multiply-adds holds the instructions up, and all data come once.
     """
     facts = block_facts(block)
     busy = _instructions(facts, machine)
@@ -26,8 +26,10 @@ def least_seconds(block: Block, machine: Machine) -> float:
     memory = [n / rate for n, rate in zip(_moved(facts, machine), rates, strict=True)]
     slowest = max(busy, *memory)
     cycles = slowest + machine.not_hidden * (busy + sum(memory) - slowest)
-    total = max(cycles / machine.cores, memory[2] / min(machine.cores, machine.memory_cores))
-    return (total + CALL_CYCLES) / machine.clock_hz
+    shared = max(cycles / machine.cores, memory[2] / min(machine.cores, machine.memory_cores))
+    if machine.cores > 1:
+        shared = min(shared + machine.fork_cycles, cycles)
+    return (shared + CALL_CYCLES) / machine.clock_hz
 
 
 def _instructions(facts: BlockFacts, machine: Machine) -> float:
