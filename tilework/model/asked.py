@@ -22,6 +22,11 @@ SLACK = 1.03
 taken: a tile of 22 rows is compiled for each number of rows that may be left."""
 
 
+NEAR, GOOD = 1.2, 256
+"""Rows that take at most so many times the seconds of the best one at some point, or in the mean,
+are looked at everywhere; so many of a sketch for each."""
+
+
 class Found(NamedTuple):
     """A row, and the mean of the logarithms of its seconds at some points."""
 
@@ -63,10 +68,41 @@ class Asked(FamilyDraft):
         """As `mean`, of the row of any sketch that it was asked about where that is least."""
         return min(float(mean.min()) for mean in self._means(family, points).values())
 
-    def best(self, family: Sequence[FamilySketch], points: slice) -> Found:
+    def everywhere(self, family: Sequence[FamilySketch]) -> Asked:
+        """What the draft says at all points of the rows that are good at those it was asked of.
+
+        Args:
+            family: sketches with all points.
+
+        Returns:
+            Rows that are valid at all of them.
+        """
+        heard = {s.id: self.heard(s) for s in family if s.id in self.said}
+        order = {n: np.vstack([logs, logs.mean(axis=0)]) for n, (_, logs) in heard.items()}
+        best = np.min([each.min(axis=1) for each in order.values()], axis=0)
+        out = Asked(self.draft)
+        for sketch in family:
+            if sketch.id in heard:
+                each = order[sketch.id]
+                near = np.argsort(each, axis=1, kind="stable")[:, :GOOD]
+                close = np.take_along_axis(each, near, axis=1) <= best[:, None] + math.log(NEAR)
+                some = np.unique(near[close])
+                rows = heard[sketch.id][0][some]
+                valid = sketch.valid(rows)
+                if valid.any():
+                    rows, known = rows[valid], each[:-1, some[valid]]
+                    between = [
+                        np.log(self.draft.seconds(view, rows))
+                        for view in sketch.views[1 : len(sketch.views) - len(known) + 1]
+                    ]
+                    logs = np.array([known[0], *between, *known[1:]])
+                    out.said[sketch.id] = [(rows, logs)]
+        return out
+
+    def best(self, family: Sequence[FamilySketch], points: slice, slack: float = SLACK) -> Found:
         """The row with the least code of those about as fast as the best at some points."""
         heard, means = [s for s in family if s.id in self.said], self._means(family, points)
-        most = min(float(mean.min()) for mean in means.values()) + math.log(SLACK)
+        most = min(float(mean.min()) for mean in means.values()) + math.log(slack)
         near: list[tuple[float, Found]] = []
         for sketch in heard:
             at = np.flatnonzero(means[sketch.id] <= most)
