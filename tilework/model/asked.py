@@ -20,11 +20,9 @@ Floats = NDArray[np.float64]
 SLACK = 1.03
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken: a tile of 22 rows is compiled for each number of rows that may be left."""
-
-
 NEAR, GOOD = 1.2, 256
-"""Rows that take at most so many times the seconds of the best one at some point, or in the mean,
-are looked at everywhere; so many of a sketch for each."""
+"""Rows that take at most so many times the seconds of the best one at an end, or in the mean of
+both, are looked at everywhere; so many of a sketch for each."""
 
 
 class Found(NamedTuple):
@@ -69,34 +67,23 @@ class Asked(FamilyDraft):
         return min(float(mean.min()) for mean in self._means(family, points).values())
 
     def everywhere(self, family: Sequence[FamilySketch]) -> Asked:
-        """What the draft says at all points of the rows that are good at those it was asked of.
+        """What the draft says at all points of rows that are valid there, and good at the ends.
 
         Args:
-            family: sketches with all points.
-
-        Returns:
-            Rows that are valid at all of them.
+            family: the sketches, which it was asked about at their first and last point.
         """
         heard = {s.id: self.heard(s) for s in family if s.id in self.said}
-        order = {n: np.vstack([logs, logs.mean(axis=0)]) for n, (_, logs) in heard.items()}
-        best = np.min([each.min(axis=1) for each in order.values()], axis=0)
+        best = np.min([_looks(logs).min(axis=1) for _, logs in heard.values()], axis=0)
         out = Asked(self.draft)
-        for sketch in family:
-            if sketch.id in heard:
-                each = order[sketch.id]
-                near = np.argsort(each, axis=1, kind="stable")[:, :GOOD]
-                close = np.take_along_axis(each, near, axis=1) <= best[:, None] + math.log(NEAR)
-                some = np.unique(near[close])
-                rows = heard[sketch.id][0][some]
-                valid = sketch.valid(rows)
-                if valid.any():
-                    rows, known = rows[valid], each[:-1, some[valid]]
-                    between = [
-                        np.log(self.draft.seconds(view, rows))
-                        for view in sketch.views[1 : len(sketch.views) - len(known) + 1]
-                    ]
-                    logs = np.array([known[0], *between, *known[1:]])
-                    out.said[sketch.id] = [(rows, logs)]
+        for sketch in (s for s in family if s.id in heard):
+            rows, logs = heard[sketch.id]
+            some = _good(_looks(logs), best)
+            some = some[sketch.valid(rows[some])]
+            if len(some):
+                rows, (first, *last) = rows[some], logs[:, some]
+                others = sketch.views[1 : len(sketch.views) - len(last)]
+                between = [np.log(self.draft.seconds(view, rows)) for view in others]
+                out.said[sketch.id] = [(rows, np.array([first, *between, *last]))]
         return out
 
     def best(self, family: Sequence[FamilySketch], points: slice, slack: float = SLACK) -> Found:
@@ -123,6 +110,18 @@ class Asked(FamilyDraft):
         some = _Some(self, one.sketch, points)
         ((seconds, row),) = climbed(within, [(math.exp(one.log), one.row)], some, [])
         return Found(one.sketch, row, math.log(seconds))
+
+
+def _looks(logs: Floats) -> Floats:
+    """Logarithms at some points, and their mean."""
+    return np.vstack([logs, logs.mean(axis=0)])
+
+
+def _good(looks: Floats, best: Floats) -> NDArray[np.int64]:
+    """Which rows are near the best of all sketches, by any of the looks."""
+    first = np.argsort(looks, axis=1, kind="stable")[:, :GOOD]
+    near = np.take_along_axis(looks, first, axis=1) <= best[:, None] + math.log(NEAR)
+    return np.unique(first[near])
 
 
 class _Some(NamedTuple):
