@@ -127,14 +127,14 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     takes as long for one row as for hundreds. The best of these are compared at all points.
     """
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
-    found = best_drafted(key, target, [sketch.at_ends for sketch in family], asked)
-    if found is None:
+    drafts = best_drafted(key, target, [sketch.at_ends for sketch in family], asked)
+    if drafts is None:
         return None
     asked = asked.everywhere(family)
     if not asked.said:
         asked = Asked(draft)  # what is good at both ends is valid nowhere between them
-        found = best_drafted(key, target, family, asked)
-        if found is None:
+        drafts = best_drafted(key, target, family, asked)
+        if drafts is None:
             return None
     best = asked.best(family, slice(None), ALIKE)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
