@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 
@@ -79,3 +80,22 @@ def test_full_size(tmp_path, target):
     module = check_exported(zoo.get("resnet-18"), tmp_path, target)
     assert sum(row.weight for row in module.report) <= len(module.image.steps)
     assert not any(row.tuned for row in module.report)
+
+
+def test_weights_that_layers_share_lie_once(target):
+    """The memory of three weights is one: ALBERT's layers are like that."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3,96] x) => (float[3,96] y) {
+            a = MatMul(x, w1)  b = Tanh(a)  c = MatMul(b, w2)  d = Tanh(c)  y = MatMul(d, w3)
+        }"""
+    model, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
+    w, x = (rng.standard_normal((n, 96)).astype(np.float32) / 8 for n in (96, 3))
+    own = [onnx.numpy_helper.from_array(w + i, f"w{i + 1}") for i in range(3)]
+    model.graph.initializer.extend(own)
+    net = from_onnx(model)
+    one = next(iter(net.constants.values()))
+    net.constants.update({name: one[...] for name in net.constants})
+    module = compile_network(net, target)
+    expected = np.tanh(np.tanh(x @ w) @ w) @ w
+    assert np.allclose(module.run(x)[0], expected, atol=1e-3)
+    assert module.image.constants.nbytes < 1.5 * w.nbytes

@@ -10,9 +10,10 @@ from tilework import te
 from tilework.compiler.kernels import Kernels, kernel_files
 from tilework.deferred import Helpers
 from tilework.index.symbols import symbol, symbols_of, value_at
+from tilework.model.asked import Asked
 from tilework.model.draft import draft_of
 from tilework.model.drafted import draft_schedule, forget_choices
-from tilework.model.family import family_of, looked_at
+from tilework.model.family import FamilyDraft, family_of, looked_at
 from tilework.model.second import Border, borders
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -66,6 +67,20 @@ def test_ends_are_looked_at_where_they_are_far():
     (far,) = symbols_of([symbol("batch", 1, 9, (1, 4))])
     assert looked_at([s, far])[2:] == [{s: 512, far: 9}]
     assert looked_at([]) == []
+
+
+def test_rows_that_are_good_at_the_ends_are_compared_at_all_points():
+    family, rng = family_of(SearchTask(scores(), TARGET)), np.random.default_rng(0)
+    asked = Asked(draft_of(TARGET))
+    for sketch in family[:2]:
+        asked.logs(sketch.at_ends, sketch.at_ends.sample(rng, 256))
+    everywhere = asked.everywhere(family)
+    kept = [sketch for sketch in family if sketch.id in everywhere.said]
+    assert kept
+    for sketch in kept:
+        rows, logs = everywhere.heard(sketch)
+        assert sketch.valid(rows).all() and len(rows) < len(asked.heard(sketch)[0])
+        assert np.array_equal(logs, FamilyDraft.logs(asked, sketch, rows))
 
 
 def test_a_second_row_is_taken_where_it_pays():

@@ -68,7 +68,7 @@ class Memory:
         offsets, self.arena_bytes = place([] if self.symbols else list(lifetimes.values()))
         numbers = dict(zip(lifetimes, offsets or itertools.count(), strict=False))
         self._arena = {name: numbers[tenant] for name, tenant in self._tenant.items()}
-        self._constants: dict[tuple[str, object], _Constant] = {}
+        self._constants: dict[tuple[object, object], _Constant] = {}
         self._constant_bytes = 0
 
     def _root(self, name: str) -> str:
@@ -145,11 +145,11 @@ class Memory:
         return Ref("symbol", [s.name for s in self.symbols].index(name), 8)
 
     def _constant(self, name: str, root: str, arg: KernelArg) -> int:
-        key = (root, arg.packing)
+        array = self._plan.constants[root]
+        if arg.packing is not None:
+            array = array.reshape(known_shape(self._plan.values[name].shape))
+        key = (_where(array), arg.packing)
         if key not in self._constants:
-            array = self._plan.constants[root]
-            if arg.packing is not None:
-                array = array.reshape(known_shape(self._plan.values[name].shape))
             self._constants[key] = _Constant(self._constant_bytes, array, arg)
             self._constant_bytes += aligned(self._constants[key].nbytes)
         return self._constants[key].offset
@@ -162,6 +162,11 @@ class Memory:
             one.write(block[one.offset : end])
             block[end : aligned(end)] = 0
         return block
+
+
+def _where(array: NDArray[Any]) -> object:
+    """What arrays of the same memory have in common: layers share weights under other names."""
+    return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
 
 
 def _room(value: Value, axis: int, length: Extent) -> Room:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import UnknownExtent
-from tilework.index.symbols import Point, Symbol, Symbolic, Whole, certain, range_of, value_at
+from tilework.index.symbols import Point, Symbol, Symbolic, Whole, certain, range_of
 
 Extent = Whole
 """An exact extent."""
@@ -72,7 +72,7 @@ def typicals(shape: Iterable[Extent]) -> tuple[Typical, ...]:
 
 def shape_at(shape: Iterable[Extent], at: Point) -> tuple[int, ...]:
     """The dimensions of a tensor at a point."""
-    return tuple(value_at(extent, at) for extent in shape)
+    return tuple([e.value(at) if isinstance(e, Symbolic) else e for e in shape])
 
 
 def substituted(extent: Extent, by: Mapping[Symbol, Symbol]) -> Extent:

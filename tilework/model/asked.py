@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 SLACK = 1.03
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken: a tile of 22 rows is compiled for each number of rows that may be left."""
+NEAR, GOOD = 1.2, 256
+"""Rows that take at most so many times the seconds of the best one at an end, or in the mean of
+both, are looked at everywhere; so many of a sketch for each."""
 
 
 class Found(NamedTuple):
@@ -63,10 +66,30 @@ class Asked(FamilyDraft):
         """As `mean`, of the row of any sketch that it was asked about where that is least."""
         return min(float(mean.min()) for mean in self._means(family, points).values())
 
-    def best(self, family: Sequence[FamilySketch], points: slice) -> Found:
+    def everywhere(self, family: Sequence[FamilySketch]) -> Asked:
+        """What the draft says at all points of rows that are valid there, and good at the ends.
+
+        Args:
+            family: the sketches, which it was asked about at their first and last point.
+        """
+        heard = {s.id: self.heard(s) for s in family if s.id in self.said}
+        best = np.min([_looks(logs).min(axis=1) for _, logs in heard.values()], axis=0)
+        out = Asked(self.draft)
+        for sketch in (s for s in family if s.id in heard):
+            rows, logs = heard[sketch.id]
+            some = _good(_looks(logs), best)
+            some = some[sketch.valid(rows[some])]
+            if len(some):
+                rows, (first, *last) = rows[some], logs[:, some]
+                others = sketch.views[1 : len(sketch.views) - len(last)]
+                between = [np.log(self.draft.seconds(view, rows)) for view in others]
+                out.said[sketch.id] = [(rows, np.array([first, *between, *last]))]
+        return out
+
+    def best(self, family: Sequence[FamilySketch], points: slice, slack: float = SLACK) -> Found:
         """The row with the least code of those about as fast as the best at some points."""
         heard, means = [s for s in family if s.id in self.said], self._means(family, points)
-        most = min(float(mean.min()) for mean in means.values()) + math.log(SLACK)
+        most = min(float(mean.min()) for mean in means.values()) + math.log(slack)
         near: list[tuple[float, Found]] = []
         for sketch in heard:
             at = np.flatnonzero(means[sketch.id] <= most)
@@ -87,6 +110,18 @@ class Asked(FamilyDraft):
         some = _Some(self, one.sketch, points)
         ((seconds, row),) = climbed(within, [(math.exp(one.log), one.row)], some, [])
         return Found(one.sketch, row, math.log(seconds))
+
+
+def _looks(logs: Floats) -> Floats:
+    """Logarithms at some points, and their mean."""
+    return np.vstack([logs, logs.mean(axis=0)])
+
+
+def _good(looks: Floats, best: Floats) -> NDArray[np.int64]:
+    """Which rows are near the best of all sketches, by any of the looks."""
+    first = np.argsort(looks, axis=1, kind="stable")[:, :GOOD]
+    near = np.take_along_axis(looks, first, axis=1) <= best[:, None] + math.log(NEAR)
+    return np.unique(first[near])
 
 
 class _Some(NamedTuple):

@@ -6,6 +6,7 @@ Untuned networks are compiled with it, and a search begins from it.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -20,8 +21,8 @@ from tilework.model.base import Rows
 from tilework.model.choice import Choice as Choice
 from tilework.model.climbing import Around, Seen, climbed
 from tilework.model.climbing import Seconds as Compared
-from tilework.model.draft import draft_of
-from tilework.model.family import family_of, looked_at
+from tilework.model.draft import Draft, draft_of
+from tilework.model.family import FamilySketch, family_of, looked_at
 from tilework.model.second import with_second
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
@@ -113,18 +114,38 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
         draft = draft_of(task.target)
         if task.compute_dag.symbols:
             family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
-            asked = Asked(draft)
-            drafts = best_drafted(task.workload_key, str(task.target), family, asked)
-            if drafts is None:
-                return None
-            points = looked_at(task.compute_dag.symbols)
-            choice = with_second(drafts.choice, family, task.compute_dag, points, asked)
-            return drafts._replace(choice=choice)
+            return _of_family(task, family, draft)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
     typical = str(table_document(task.compute_dag.symbols))
     return _FOUND.get_or_make((task.workload_key, str(task.target), direct, typical), find)
+
+
+def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -> Drafted | None:
+    """As `best_drafted`, of a task whose extents a run decides: one row for all points, or two.
+
+    Rows are found by what they take at the first point and at the last one: an answer of the draft
+    takes as long for one row as for hundreds. The best of these are compared at all points.
+    """
+    asked, key, target = Asked(draft), task.workload_key, str(task.target)
+    drafts = best_drafted(key, target, [sketch.at_ends for sketch in family], asked)
+    if drafts is None:
+        return None
+    asked = asked.everywhere(family)
+    if not asked.said:
+        asked = Asked(draft)  # what is good at both ends is valid nowhere between them
+        drafts = best_drafted(key, target, family, asked)
+        if drafts is None:
+            return None
+    best = asked.best(family, slice(None), ALIKE)
+    row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
+    choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
+    points = looked_at(task.compute_dag.symbols)
+    choice = with_second(choice, family, task.compute_dag, points, asked)
+    heard = {s.id: asked.heard(s) for s in family if s.id in asked.said}
+    seen = {n: [Seen(rows, np.exp(logs.mean(axis=0)))] for n, (rows, logs) in heard.items()}
+    return Drafted(choice, _few(seen))
 
 
 def forget_choices() -> None:

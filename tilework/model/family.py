@@ -68,6 +68,11 @@ class FamilySketch:
         ok: NDArray[np.bool_] = np.logical_and.reduce([view.valid(rows) for view in self.views])
         return ok
 
+    @property
+    def at_ends(self) -> FamilySketch:
+        """The same where it is looked at first and last alone."""
+        return FamilySketch(self.id, tuple(dict.fromkeys((self.views[0], self.views[-1]))))
+
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:
         """Of each decision its columns, and its choices at any point."""

@@ -68,7 +68,7 @@ class Past:
         It is empty before the first run.
         """
         pairs = zip(self._rooms, self._buffers, strict=False)
-        return {r.name: _first(b, r.axis, self._length) for r, b in pairs}
+        return {r.name: b[_first(r.axis, self._length)] for r, b in pairs}
 
     def rewind(self, length: int) -> None:
         """Forget what lies behind so many positions, such as words that were refused.
@@ -162,7 +162,7 @@ class Past:
                     f"input {room.name}: {length} positions, room for {dims[room.axis]}"
                 )
             buffer = aligned_empty(dims, room.dtype)
-            _first(buffer, room.axis, length)[...] = array
+            buffer[_first(room.axis, length)] = array
             self._buffers.append(buffer)
         self._length = length
 
@@ -190,15 +190,15 @@ def run_behind(
         with contexts.turn(threads, site) as context:
             context.run([buffers[io] for io in range(len(buffers))], threads)
         past.grow(sites.length(at))
-        length = past.length
+        first = {axis: _first(axis, past.length) for axis in {*ends.continued.values()}}
     return [
-        _first(buffers[v.io], ends.continued[v.io], length)
+        buffers[v.io][first[ends.continued[v.io]]]
         if v.io in ends.continued
         else buffers[v.io].reshape(shape_at(v.shape, at))
         for v in ends.outputs
     ]
 
 
-def _first(buffer: Array, axis: int, length: int) -> Array:
-    """The first positions along a dimension."""
-    return buffer[(slice(None),) * axis + (slice(length),)]
+def _first(axis: int, length: int) -> tuple[slice, ...]:
+    """Where the first positions along a dimension are."""
+    return (slice(None),) * axis + (slice(length),)

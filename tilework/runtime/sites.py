@@ -116,6 +116,9 @@ class Sites:
             self._plan = _Plan(image)
         if image.rooms:
             self._after = Solver(f"module {image.name}", _after(image.ends), image.symbols)
+            room = image.rooms[0]
+            now = next(v for v in image.outputs if v.io == room.io)
+            self._behind = now.shape[room.axis]
 
     def of(self, arrays: Sequence[Any]) -> Site:
         """Where inputs of these shapes are.
@@ -164,9 +167,7 @@ class Sites:
 
     def length(self, at: Point) -> int:
         """How long a past is behind a run at a point."""
-        ends, room = self._image.ends, self._image.rooms[0]
-        now = next(v for v in ends.outputs if v.io == room.io)
-        return value_at(now.shape[room.axis], at)
+        return value_at(self._behind, at)
 
     def named(self, values: Mapping[str, int] | None) -> Site:
         """Where symbols have these values, by name; typical ones where none is given.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, ceil_div
 from tilework.lower.common import Index, bound, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
@@ -12,6 +12,11 @@ from tilework.lower.register_tiles.borders import Span, checked, clippable, fewe
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Axis, Expr, binary
+
+_LEFT = 24
+"""Vector operations, counted as unroll limits are, that a body of an axis's last tile holds at
+least if the limit allows: with as many the loop around it costs nothing. There is such a body for
+each number of points that may be left, so that more would be most of a kernel's code."""
 
 
 def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
@@ -62,7 +67,9 @@ def reduce_steps(
     level = block.reduce_levels - 1
     clips, cut = version.clips(), version.segments()
     sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
-    factors = _factors(loops, sizes, version.room(), frozenset(cut), frozenset(clips))
+    share, own = version.room(), {a: s.size for a, s in version.spans.items()}
+    enough = None if own == sizes else ceil_div(_LEFT, max(vectors_of(loops, own), 1))
+    factors = _factors(loops, sizes, share, frozenset(cut), frozenset(clips), enough)
     if not expanded:
         factors = dict.fromkeys(factors, 1)
     inner = {a: loop_var(f"{loops.vars[a, level].name}.u", factors[a]) for a in block.reduce}
@@ -129,6 +136,7 @@ def _factors(
     share: float,
     whole: Collection[Axis],
     clipped: Collection[Axis],
+    most: int | None = None,
 ) -> dict[Axis, int]:
     """How far each innermost reduce loop is expanded within the row's unroll limit.
 
@@ -141,12 +149,13 @@ def _factors(
         share: the part of the row's limit that this version may use.
         whole: axes that are expanded wholly or not at all.
         clipped: axes whose loops have ends that are computed; they are not expanded.
+        most: copies of the tile that are enough.
     """
     block = loops.block
-    most = int(share * int(loops.nest.unroll[0]))
+    room = max(int(share * int(loops.nest.unroll[0])) // max(vectors_of(loops, sizes), 1), 1)
     return expansion_of_one(
         {a: loops.steps(a) for a in block.reduce},
-        max(most // max(vectors_of(loops, sizes), 1), 1),
+        room if most is None else min(room, most),
         always=block.const_axes,
         whole=whole,
         serial={*clipped, *loops.serial_taps},
