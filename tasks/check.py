@@ -53,11 +53,10 @@ def check_output(
     compared = [(*_compared(module, network, at, source), at) for at in _checked(network)]
     reference, error, at = max(compared, key=lambda one: one[1])
     error = float(np.max([e for _, e, _ in compared]))  # which is NaN if one is
-    tolerance = TOLERANCES[precision]
-    if _rounds_data(network):
-        tolerance = max(tolerance, _ROUNDED)
+    tolerance = max(TOLERANCES[precision], _ROUNDED * _rounds_data(network))
+    for seed in range(_DRAWS if _rounds(network) else 0):
         if error > tolerance:
-            tolerance = max(tolerance, _SIDES * _sides(network, at))
+            tolerance = max(tolerance, _SIDES * _sides(network, at, seed))
     return CheckResult(reference, error, tolerance)
 
 
@@ -108,7 +107,8 @@ def _rounds(network: Network) -> bool:
     """Whether it has values of 8 bits.
 
     Other engines round single elements of them to the other side, by a step, and in a deep network
-    much may follow from that; the operators' own meaning is exact.
+    much may follow from that; the operators' own meaning is exact, but for what float sums and
+    functions leave open.
     """
     narrow = any(value.dtype in ("int8", "uint8") for value in network.types.values())
     return narrow or _rounds_data(network)
@@ -127,13 +127,17 @@ def _rounds_data(network: Network) -> bool:
 
 _ROUNDED = 0.02
 """What outputs may differ by where data are rounded in a run; six layers of an encoder: 0.004."""
-_SIDES = 3
-"""Times what NumPy differs by from itself in double precision: a small DeiT, 0.010 to 0.016."""
+_SIDES, _DRAWS = 3, 3
+"""Times what NumPy differs by from itself in double precision, on one of so many inputs: a small
+DeiT with data rounded in a run 0.010 to 0.016, a small DPT of 8 bits 0.005 to 0.047."""
 
 
-def _sides(network: Network, at: Point) -> float:
-    """How far apart outputs are that NumPy computes in single and in double precision."""
-    inputs, planned = random_inputs(network, at=at), plan(network)
+def _sides(network: Network, at: Point, seed: int) -> float:
+    """How far apart outputs are that NumPy computes in single and in double precision.
+
+    Elements that are rounded to the other side make the difference.
+    """
+    inputs, planned = random_inputs(network, seed, at), plan(network)
     return max_rel_error(*(_evaluate(planned, inputs, at, kind) for kind in (None, "float64")))
 
 

@@ -331,7 +331,7 @@ def test_what_rounding_alone_makes_of_a_network_decides(tmp_path, monkeypatch):
     module = tw.compile(net, TARGET)
     monkeypatch.setattr(check, "_ROUNDED", 1e-9)
     found = check.check_output(module, net)
-    assert found.passed and 0 < check._sides(net, {}) < 1e-2
+    assert found.passed and 0 < check._sides(net, {}, 0) < 1e-2
     assert not check.check_output(Liar(module, 1.1), net).passed
 
 
