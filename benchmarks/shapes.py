@@ -74,6 +74,10 @@ VARIED = ("sequence", "frames", "height", "rows", "nodes", "batch")
 LENGTHS = (1, 7, 16, 31, 64, 100, 128, 256, 384, 512)
 
 
+WARMUP = 12
+"""Runs of a shape before it is timed: among the first ones each module tries one thread."""
+
+
 def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -142,7 +146,7 @@ def measure(path: Path, target: tw.Target, args: argparse.Namespace, row: dict[s
         }
         calls |= {name: (lambda run=run, f=feeds: run(f)) for name, run in engines.items()}
         taken = interleave(
-            calls, 400, min_sample_s=0.01, warmup=2, settle_s=PAUSE_S,
+            calls, 400, min_sample_s=0.01, warmup=WARMUP, settle_s=PAUSE_S,
             budget_s=args.seconds * len(calls),
         )  # fmt: skip
         peers = {name: paired_ratio(taken["symbolic"], taken[name]) for name in engines}

@@ -106,7 +106,8 @@ def test_without_a_cache_nothing_is_kept(folder, monkeypatch, tmp_path):
     tw.compile(tw.zoo.get("mlp", batch=2), TARGET, cache=False)
     monkeypatch.setenv("TILEWORK_CACHE", "off")
     tw.compile(tw.zoo.get("mlp", batch=2), TARGET)
-    assert not list(tmp_path.iterdir())
+    kept = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert kept <= {"device.json"}, "which machine this is, if no test before has asked"
     monkeypatch.delenv("TILEWORK_CACHE")
     tw.compile(tw.zoo.get("mlp", batch=2), TARGET)
     assert list((tmp_path / "tilework" / "kernels").glob("*.kernel"))
