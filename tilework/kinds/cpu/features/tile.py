@@ -208,7 +208,7 @@ def step_cycles(
         thrashes = _thrashes([a for _, a in spread], shape, machine)
         for n, _ in spread:
             conflicts = conflicts + np.where(thrashes, n, 0.0)
-    pressure = np.maximum(shape.work + shape.vectors + 1 - machine.registers, 0.0)
+    pressure = np.maximum(shape.work + _held(shape) + 1 - machine.registers, 0.0)
     updates = shape.work * facts.update_ops
     wait = _latency(shape, inner * (loads + updates), machine)
     busy = facts.busy(shape.work, shape.vectors, machine)
@@ -218,6 +218,11 @@ def step_cycles(
         guarded = guarded * checked_share(nest, unrolled)
     stalls = machine.guard_cycles * guarded + machine.conflict_cycles * conflicts
     return StepCycles(per_step, stalls, loads, guarded, scattered, wait)
+
+
+def _held(shape: TileShape) -> Floats:
+    """Vectors that registers hold for several points; of a single one they are operands."""
+    return np.where(shape.pixels > 1, shape.vectors, 0.0)
 
 
 def _loads(
@@ -239,7 +244,7 @@ def _loads(
             fits = shape.work + steps * shape.vectors < machine.registers
             n = np.where(fits, n, shape.pixels)
         elif not access.lane_stride:
-            fits = shape.work + shape.vectors < machine.registers
+            fits = shape.work + _held(shape) < machine.registers
             n = np.where(fits, n, n * shape.vectors)
     if access.lane_stride == 1:
         return n * shape.vectors
