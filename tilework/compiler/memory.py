@@ -146,10 +146,10 @@ class Memory:
 
     def _constant(self, name: str, root: str, arg: KernelArg) -> int:
         array = self._plan.constants[root]
-        if arg.packing is not None:
-            array = array.reshape(known_shape(self._plan.values[name].shape))
         key = (_where(array), arg.packing)
         if key not in self._constants:
+            if arg.packing is not None:
+                array = array.reshape(known_shape(self._plan.values[name].shape))
             self._constants[key] = _Constant(self._constant_bytes, array, arg)
             self._constant_bytes += aligned(self._constants[key].nbytes)
         return self._constants[key].offset
