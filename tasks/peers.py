@@ -59,6 +59,7 @@ def load_peer(
     threads: int,
     precision: str = "f32",
     shapes: Shapes | None = None,
+    exact: bool = False,
 ) -> Peer:
     """Load an ONNX file into ``engine``, tuned for the latency of single requests.
 
@@ -70,26 +71,31 @@ def load_peer(
             float32, as its name then says.
         shapes: of the inputs, for a file that leaves some open; each engine makes of it what it
             makes of a file of these shapes.
+        exact: sums of bytes are whole; on CPUs without VNNI, ONNX Runtime saturates those of pairs
+            else, which is faster.
 
     Raises:
         TileworkError: the engine is unknown, not installed, or refuses the file.
     """
     require_peers([engine])
     try:
-        return _LOADERS[engine](path, threads, precision, shapes or {})
+        return _LOADERS[engine](path, threads, precision, shapes or {}, exact)
     except Exception as e:  # each has its own kinds of errors
         from tilework.graph.onnx.messages import one_line
 
         raise TileworkError(f"{engine} does not open '{path}': {one_line(e)}") from e
 
 
-def _onnxruntime(path: str, threads: int, precision: str, shapes: Shapes) -> Peer:
+def _onnxruntime(path: str, threads: int, precision: str, shapes: Shapes, exact: bool) -> Peer:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    if exact:
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.x64quantprecision", "1")
     for symbol, extent in _symbols(path, shapes).items():
         options.add_free_dimension_override_by_name(symbol, extent)
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -125,7 +131,7 @@ def _symbols(path: str, shapes: Shapes) -> dict[str, int]:
     }
 
 
-def _openvino(path: str, threads: int, precision: str, shapes: Shapes) -> Peer:
+def _openvino(path: str, threads: int, precision: str, shapes: Shapes, _: bool) -> Peer:
     import openvino as ov
 
     hint = "f32" if precision == "tf32" else precision  # CPUs have no such factors

@@ -114,12 +114,14 @@ they are measured."""
 class CheckResult:
     """How far the compiled network's outputs are from the reference's.
 
-    ``max_rel_error`` is the largest absolute difference divided by the largest absolute output.
+    ``max_rel_error`` is the largest absolute difference divided by the largest absolute output;
+    ``call`` is one that is wrong by itself, if calls were looked at and one is.
     """
 
     reference: str
     max_rel_error: float
     tolerance: float = TOLERANCES["f32"]
+    call: str = ""
 
     @property
     def passed(self) -> bool:
@@ -134,6 +136,7 @@ class CheckResult:
         return (
             f"the output is wrong: maximum relative error {self.max_rel_error:.1e} against "
             f"{self.reference}, where {self.tolerance:.0e} is allowed"
+            + (f"; {self.call} is wrong by itself" if self.call else "")
         )
 
 

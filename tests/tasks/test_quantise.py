@@ -15,6 +15,7 @@ from tasks import check
 from tasks.engines import random_inputs
 from tasks.extraction import extract, spec_fingerprint
 from tasks.network import NetworkSpec, Sparse
+from tasks.peers import load_peer
 from tasks.quantise import loss_of, quantise
 from tasks.quantiser import QuantiseRequest
 from tasks.samples import End, read_samples
@@ -64,7 +65,6 @@ def samples(tmp_path):
 @pytest.mark.parametrize("opset", [11, 17])
 def test_a_file_is_quantised_by_its_samples(opset, tmp_path, samples):
     """What it lost is what ONNX Runtime loses by the same file."""
-    ort = pytest.importorskip("onnxruntime")
     before, after = written(tmp_path, opset), str(tmp_path / "narrow.onnx")
     killed, young = tmp_path / ".narrow.onnx.1.part", tmp_path / ".narrow.onnx.2.part"
     for folder in (killed, young):  # of earlier ones, of which one may still be at work
@@ -75,7 +75,8 @@ def test_a_file_is_quantised_by_its_samples(opset, tmp_path, samples):
     assert (made.narrow, made.products, made.samples, made.random) == (2, 2, 6, False)
     assert made.after < made.before
     with np.load(samples) as file:
-        outputs = [ort.InferenceSession(p).run(None, {"x": file["x"]}) for p in (after, before)]
+        feed = {"x": file["x"]}
+        outputs = [load_peer("onnxruntime", p, 1, exact=True).run(feed) for p in (after, before)]
     theirs = loss_of([tuple(outputs)])
     assert 0 < made.loss.largest < 0.1
     assert made.loss.largest == pytest.approx(theirs.largest, rel=0.2)
@@ -335,6 +336,28 @@ def test_what_rounding_alone_makes_of_a_network_decides(tmp_path, monkeypatch):
     assert not check.check_output(Liar(module, 1.1), net).passed
 
 
+def test_a_call_that_is_wrong_by_itself_is_named(tmp_path, monkeypatch):
+    """However far rounding may carry the whole network."""
+    from tilework.compiler import single
+
+    place = str(tmp_path / "mlp.onnx")
+    quantise(QuantiseRequest("mlp", place, scheme="dynamic"))
+    net = tw.from_onnx(place)
+    module, real = tw.compile(net, TARGET), single.compile_task
+    monkeypatch.setattr(check, "_sides", lambda *_: 1.0)
+    assert check.check_output(Liar(module, 1.5), net).passed
+
+    def lying(task, **schedule):
+        function = real(task, **schedule)
+        broken = "dense" in task.desc
+        return lambda *inputs: [1.05 * y if broken else y for y in function(*inputs)]
+
+    monkeypatch.setattr(single, "compile_task", lying)
+    found = check.check_output(Liar(module, 1.5), net)
+    assert not found.passed
+    assert found.call.startswith("dense") and f"{found.call} is wrong by itself" in found.fault
+
+
 def test_samples_are_part_of_a_networks_identity(samples, model):
     plain = NetworkSpec(model, precision="int8", shapes=("batch=2",))
     given = NetworkSpec(model, precision="int8", shapes=("batch=2",), calibrate=samples)
@@ -362,7 +385,7 @@ def test_an_engine_that_rounds_otherwise_decides_nothing(monkeypatch):
     other = SimpleNamespace(name="another", run=lambda inputs: [right * 1.1])
     monkeypatch.setattr(check, "load_peer", lambda *_, **__: other)
     assert check.check_output(module, found.network) == check.CheckResult("NumPy", 0.0)
-    wrong = SimpleNamespace(run=lambda inputs: [right * 1.2])
+    wrong = SimpleNamespace(run=lambda inputs: [right * 1.2], image=module.image)
     found_wrong = check.check_output(wrong, found.network)
     assert found_wrong.reference == "NumPy" and not found_wrong.passed
     dense = extract(NetworkSpec("mlp"), TARGET)
