@@ -44,7 +44,7 @@ class Traffic:
 
     into: list[Floats]
     footprint: Floats
-    widths: Sequence[Floats | float] = ()
+    widths: Floats | None = None
     touched: Floats | None = None
 
 
@@ -65,8 +65,8 @@ def traffic_of(nest: BlockNest, facts: BlockFacts, table: Floats, machine: Machi
     if nest.block.scatter is not None:
         return _of_terms(nest, facts, machine)
     first = {a: loops.start for a, loops in nest.places}
-    widths = walk.widths(walk.spans(nest.by_group(table)))
-    touched = walk.touched(widths, count)
+    widths = walk.widths(walk.spans(nest.by_group(table)), count)
+    touched = walk.touched(widths)
     passes = walk.passes(table, first)
     whole = np.add.reduce(touched, axis=0)[:-1]
     room = whole <= np.array(sizes)[:, None, None]
@@ -109,7 +109,7 @@ def _of_terms(nest: BlockNest, facts: BlockFacts, machine: Machine) -> Traffic:
 
 def _crowded_out(
     walk: Walk,
-    widths: Sequence[Floats | float],
+    widths: Floats,
     touched: Floats,
     whole: Floats,
     fits: NDArray[np.uint8],
