@@ -49,6 +49,8 @@ def code_versions(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats:
     """How many versions of a nest's register tile stand in its code; arguments as above."""
     out = np.ones(nest.count)
     for axis, border in block_facts(nest.block).borders.items():
+        if axis.unit and not border.bounds:
+            continue
         size = np.minimum(nest.tiles[axis][-1], axis.typical)
         if border.bounds:
             out = out * _versions_of(nest, border, size, expanded)["bodies"]
@@ -71,7 +73,9 @@ def _checked(
     """
     sizes = {a: np.minimum(nest.tiles[a][-1], a.typical) for a in nest.block.spatial}
     tiles_of = {
-        a: _versions_of(nest, border, sizes[a], expanded) for a, border in facts.borders.items()
+        a: _versions_of(nest, border, sizes[a], expanded)
+        for a, border in facts.borders.items()
+        if not a.unit or border.bounds
     }
     bodies = {a: v["bodies"] for a, v in tiles_of.items()}
     out = {a: v["checked"] for a, v in tiles_of.items()}

@@ -37,6 +37,8 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
     for dim in access.dims:
         points = np.ones(nest.count)
         for axis, c in (dim or {}).items():
+            if axis.unit:
+                continue
             last = np.maximum(nest.tiles[axis][-1], 1) - 1  # a short sum may have no whole vector
             points = points + c * last
         reach.append(points)
