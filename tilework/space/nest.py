@@ -84,9 +84,9 @@ class BlockNest:
         values: dict[str, Ints] = {}
         for tiled in layout.tiled:
             own = chosen[tiled.columns].reshape(len(tiled.axes), tiled.width, count)
-            for axis, factors in zip(tiled.axes, own, strict=True) if extent is not exact else ():
-                if axis.kind == "reduce" and axis.open:  # of a sum at most what there is of it
-                    np.minimum(factors, extent(axis), out=factors)
+            for i in tiled.open if extent is not exact else ():
+                axis, factors = tiled.axes[i], own[i]  # of a sum at most what there is of it
+                np.minimum(factors, extent(axis), out=factors)
             levels = table[tiled.loops].reshape(len(tiled.axes), tiled.width + 1, count)
             levels[:, 1:] = own
             levels[:, 0] = _outermost([extent(a) for a in tiled.axes], own)
@@ -214,12 +214,14 @@ class Tiled(NamedTuple):
     Attributes:
         axes: of each.
         width: how many numbers.
+        open: which of the axes are sums of as many terms as a run decides.
         columns, loops: where their numbers are among a block's columns, and the extents of their
             loops in `BlockNest.table`.
     """
 
     axes: tuple[Axis, ...]
     width: int
+    open: tuple[int, ...]
     columns: slice
     loops: slice
 
@@ -258,7 +260,8 @@ def layout_of(block: Block, decisions: tuple[Decision, ...]) -> Layout:
         if tiles:
             axes = tuple(d.axis for d in some if d.axis is not None)
             ends = column + len(some) * width, loop + len(some) * (width + 1)
-            tiled.append(Tiled(axes, width, slice(column, ends[0]), slice(loop, ends[1])))
+            sums = tuple(i for i, a in enumerate(axes) if a.kind == "reduce" and a.open)
+            tiled.append(Tiled(axes, width, sums, slice(column, ends[0]), slice(loop, ends[1])))
             for i, axis in enumerate(axes):
                 first = loop + i * (width + 1)
                 places[axis] = slice(first, first + width + 1)
