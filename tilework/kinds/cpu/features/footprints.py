@@ -195,8 +195,7 @@ class Walk:
             some, levels, count = extents.shape
             covered = np.empty((some, levels + 1, count))
             covered[:, 0] = 1.0
-            for k in range(levels):
-                np.multiply(covered[:, k], extents[:, levels - 1 - k], out=covered[:, k + 1])
+            np.multiply.accumulate(extents[:, ::-1], axis=1, out=covered[:, 1:])
             most = np.array([a.typical for a in axes], np.float64)[:, None, None]
             np.minimum(covered, most, out=covered)
             out.update(zip(axes, covered, strict=True))
@@ -211,15 +210,13 @@ class Walk:
             table: extents of all loops.
             first: where those of an axis begin in it.
         """
-        out = np.ones((2, len(self.loops) + 1, table.shape[1]))
-        for k, (axis, level) in reversed(list(enumerate(self.loops))):
-            trips = table[first[axis] + level]
-            if axis.kind == "spatial":
-                np.multiply(out[:, k + 1], trips, out=out[:, k])
-            else:
-                np.multiply(out[0, k + 1], trips, out=out[0, k])
-                out[1, k] = out[1, k + 1]
-        return out
+        out = np.empty((2, len(self.loops) + 1, table.shape[1]))
+        out[:, -1] = 1.0
+        rows = np.array([first[axis] + level for axis, level in self.loops], np.intp)
+        out[:, :-1] = table.take(rows, axis=0)
+        out[1, self._reducing] = 1.0
+        outwards = out[:, ::-1]
+        return np.multiply.accumulate(outwards, axis=1, out=outwards)[:, ::-1]
 
     def widths(self, spans: Mapping[Axis, Floats], count: int) -> Floats:
         """Widths of all dimensions, of each in its own states, of P candidates: a row a state."""
@@ -279,6 +276,11 @@ class Walk:
         else:
             columns = widths.take(rows.take(states, axis=1) * widths.shape[1] + some)
         return Runs.in_columns(self.accesses[i], columns)
+
+    @cached_property
+    def _reducing(self) -> Places:
+        """Which of the loops reduce."""
+        return np.array([k for k, (a, _) in enumerate(self.loops) if a.kind != "spatial"], np.intp)
 
     @cached_property
     def once(self) -> Places:
