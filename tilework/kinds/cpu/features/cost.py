@@ -219,7 +219,8 @@ class BlockCost:
     @cached_property
     def _step(self) -> StepCycles:
         inner = self._sum.inner
-        return step_cycles(self._facts, self._shape, self._unrolled, inner, self.machine)
+        known = self._facts, self._shape, self._unrolled, self._steps_unrolled
+        return step_cycles(*known, inner, self.machine)
 
     @cached_property
     def _traffic(self) -> Traffic:

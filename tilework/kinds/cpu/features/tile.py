@@ -135,16 +135,17 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
     return {a: n.astype(np.float64) for a, n in factors.items()}
 
 
-def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats:
+def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats | float:
     """Elements (of vectors: vectors) that an expanded body reads through ``access``, each once.
 
     Where windows overlap, several taps of several pixels read the same element.
     """
     spatial = shape.nest.block.spatial
     sizes = dict(zip(spatial[:-1], shape.sizes[:-1], strict=True)) | unrolled
-    total = np.ones(len(shape.pixels))
+    total: Floats | float = 1.0
     for dim in access.dims:
-        choices, reach = np.ones(len(total)), np.ones(len(total))
+        choices: Floats | float = 1.0
+        reach: Floats | float = 1.0
         for a, c in (dim or {}).items():
             if a in sizes and not a.unit:
                 choices = choices * sizes[a]
@@ -176,6 +177,7 @@ def step_cycles(
     facts: BlockFacts,
     shape: TileShape,
     unrolled: dict[Axis, Floats],
+    steps: Floats,
     inner: Floats | float,
     machine: Machine,
 ) -> StepCycles:
@@ -185,6 +187,7 @@ def step_cycles(
         facts: of the block.
         shape: its register tile.
         unrolled: how far the innermost loops are expanded.
+        steps: of an expanded body.
         inner: steps between two visits of the tile.
         machine: the machine.
     """
@@ -196,7 +199,6 @@ def step_cycles(
     conflicts: Floats | float = 0.0
     scattered: Floats | float = 0.0
     spread: list[Floats] = []  # how many of what reads single elements
-    steps = _product([n for a, n in unrolled.items() if not a.unit], nest.count)
     for access in facts.inner:
         n = access.share * _loads(access, shape, unrolled, steps, windows, machine)
         if access.lane_stride > 1 and shape.sizes:
