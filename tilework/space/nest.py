@@ -7,7 +7,7 @@ the block. Features and the draft model read it with P candidates, the lowering 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -135,22 +135,19 @@ class BlockNest:
 
     def span(self, axis: Axis, level: int) -> Ints:
         """Points of ``axis`` covered by its loops from ``level`` inwards (capped at the axis)."""
-        return np.minimum(self._product(self.tiles[axis][level:]), self.extent(axis))
+        points = np.multiply.reduce(self.tiles[axis][level:], axis=0)
+        return np.minimum(points, self.extent(axis))
 
     def held(self, axis: Axis) -> Ints:
         """Points of a spatial axis that a buffer of partial or late results holds, per thread."""
         level = self.block.write_level or self.block.levels.visited
-        return self._product(self.tiles[axis][level:])
+        points: Ints = np.multiply.reduce(self.tiles[axis][level:], axis=0)
+        return points
 
     def outer_trips(self, axis: Axis, level: int) -> Ints:
         """Iterations of the loops of ``axis`` outside ``level``."""
-        return self._product(self.tiles[axis][:level])
-
-    def _product(self, extents: Iterable[Ints]) -> Ints:
-        out = np.ones(self.count, np.int64)
-        for extent in extents:
-            out = out * extent
-        return out
+        trips: Ints = np.multiply.reduce(self.tiles[axis][:level], axis=0)
+        return trips
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +194,7 @@ class BlockRows:
                 return BlockRows(nest, where, columns[:, one].tobytes())
         else:
             new = np.logical_or.reduce(columns[:, 1:] != columns[:, :-1], axis=0)
-            where = np.concatenate([_FIRST, np.cumsum(new)])
+            where = np.concatenate([_FIRST, new.cumsum()])
             if 2 * where[-1] < len(rows):
                 first = np.concatenate([_FIRST, np.flatnonzero(new) + 1])
                 return BlockRows(BlockNest.of(block, rows[first], decisions), where)
