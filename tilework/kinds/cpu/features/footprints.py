@@ -79,14 +79,17 @@ class Runs(NamedTuple):
     @staticmethod
     def in_columns(access: Access, widths: Floats) -> Runs:
         """The same, of widths as the runs have them."""
-        whole = np.ones(widths.shape, bool)
-        np.logical_and.accumulate(widths[:-1] >= access.ends, axis=0, out=whole[1:])
+        whole = np.empty(widths.shape, bool)
+        whole[0] = True
+        reached = widths[:-1] >= access.ends
+        for k, one in enumerate(reached):
+            np.logical_and(whole[k], one, out=whole[k + 1])
         return Runs(access, widths, whole)
 
     def lines(self) -> Floats:
         """Lines of a run, on average; at least 1."""
-        unit = self.access.element_bytes / LINE_BYTES
-        size: Floats = np.multiply.reduce(self.widths, axis=0, initial=unit, where=self.whole)
+        size: Floats = np.multiply.reduce(np.where(self.whole, self.widths, 1.0), axis=0)
+        size *= self.access.element_bytes / LINE_BYTES  # a power of two: nothing is rounded
         return np.maximum(size, 1.0, out=size)
 
     def room(self, ahead: float) -> Floats:
@@ -195,7 +198,8 @@ class Walk:
             some, levels, count = extents.shape
             covered = np.empty((some, levels + 1, count))
             covered[:, 0] = 1.0
-            np.multiply.accumulate(extents[:, ::-1], axis=1, out=covered[:, 1:])
+            for k in range(levels):
+                np.multiply(covered[:, k], extents[:, levels - 1 - k], out=covered[:, k + 1])
             most = np.array([a.typical for a in axes], np.float64)[:, None, None]
             np.minimum(covered, most, out=covered)
             out.update(zip(axes, covered, strict=True))
@@ -210,13 +214,15 @@ class Walk:
             table: extents of all loops.
             first: where those of an axis begin in it.
         """
-        out = np.empty((2, len(self.loops) + 1, table.shape[1]))
-        out[:, -1] = 1.0
-        rows = np.array([first[axis] + level for axis, level in self.loops], np.intp)
-        out[:, :-1] = table.take(rows, axis=0)
-        out[1, self._reducing] = 1.0
-        outwards = out[:, ::-1]
-        return np.multiply.accumulate(outwards, axis=1, out=outwards)[:, ::-1]
+        out = np.ones((2, len(self.loops) + 1, table.shape[1]))
+        for k, (axis, level) in reversed(list(enumerate(self.loops))):
+            trips = table[first[axis] + level]
+            if axis.kind == "spatial":
+                np.multiply(out[:, k + 1], trips, out=out[:, k])
+            else:
+                np.multiply(out[0, k + 1], trips, out=out[0, k])
+                out[1, k] = out[1, k + 1]
+        return out
 
     def widths(self, spans: Mapping[Axis, Floats], count: int) -> Floats:
         """Widths of all dimensions, of each in its own states, of P candidates: a row a state."""
@@ -276,11 +282,6 @@ class Walk:
         else:
             columns = widths.take(rows.take(states, axis=1) * widths.shape[1] + some)
         return Runs.in_columns(self.accesses[i], columns)
-
-    @cached_property
-    def _reducing(self) -> Places:
-        """Which of the loops reduce."""
-        return np.array([k for k, (a, _) in enumerate(self.loops) if a.kind != "spatial"], np.intp)
 
     @cached_property
     def once(self) -> Places:
