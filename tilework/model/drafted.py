@@ -207,18 +207,13 @@ def best_drafted(
 
 def _few(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Rows]]:
     """The fastest rows of all sketches, each once."""
-    best: list[tuple[float, int, bytes, Rows]] = []
+    best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
     for sketch_id, looks in seen.items():
-        rows, seconds = (np.concatenate(each) for each in zip(*looks, strict=True))
-        own: dict[bytes, tuple[float, int, bytes, Rows]] = {}
-        for i in np.argsort(seconds, kind="stable"):
-            key = rows[i].tobytes()
-            own.setdefault(key, (float(seconds[i]), sketch_id, key, rows[i]))
-            if len(own) == _FEW:
-                break
-        best += own.values()
-    best.sort(key=lambda one: one[:3])
-    return [(sketch_id, row.copy()) for _, sketch_id, _, row in best[:_FEW]]
+        for rows, seconds in looks:
+            for i in np.argsort(seconds, kind="stable")[:_FEW]:
+                best[sketch_id, rows[i].tobytes()] = float(seconds[i]), rows[i]
+    ordered = sorted(best.items(), key=lambda one: (one[1][0], one[0]))
+    return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
 
 
 def _shortest(
