@@ -74,7 +74,7 @@ def expansion(
     out: dict[Axis, Ints] = {}
     for axis in reversed(list(extents)):
         extent = extents[axis]
-        if axis in always:
+        if axis in always or axis.unit:
             out[axis] = extent
             continue
         if axis in serial:
@@ -116,17 +116,23 @@ def _largest_divisor(extent: Ints, most: Ints) -> Ints:
         one: Ints = table[table.searchsorted(most, side="right") - 1]
         return one
     extents, which = values(extent)
-    limits = np.minimum(extents, most.max())
-    tables = [_up_to(int(n), int(limit)) for n, limit in zip(extents, limits, strict=True)]
-    starts = np.cumsum(limits + 1) - (limits + 1)
-    return np.asarray(np.concatenate(tables)[starts[which] + np.minimum(extent, most)])
+    table, starts = _up_to(tuple(extents.tolist()), int(most.max()))
+    return np.asarray(table[starts[which] + np.minimum(extent, most)])
 
 
 @lru_cache(maxsize=4096)
-def _up_to(n: int, limit: int) -> Ints:
-    """By number up to ``limit``, the largest divisor of ``n`` that is at most so large."""
-    table = _divisors(n)
-    return np.append(1, table[table.searchsorted(np.arange(1, limit + 1), side="right") - 1])
+def _up_to(extents: tuple[int, ...], limit: int) -> tuple[Ints, Ints]:
+    """For each extent by number up to ``limit``, its largest divisor that is at most so large.
+
+    With where the numbers of each extent begin.
+    """
+    limits = np.minimum(extents, limit)
+    tables = [_divisors(n) for n in extents]
+    each = (
+        np.append(1, table[table.searchsorted(np.arange(1, n + 1), side="right") - 1])
+        for table, n in zip(tables, limits, strict=True)
+    )
+    return np.concatenate(list(each)), np.cumsum(limits + 1) - (limits + 1)
 
 
 @lru_cache(maxsize=4096)

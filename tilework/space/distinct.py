@@ -35,7 +35,7 @@ def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
     held = np.full(size, -1)
     held[codes] = np.arange(count)
     some = held >= 0
-    return held[some], (np.cumsum(some) - 1)[codes]
+    return held[some], (some.cumsum() - 1)[codes]
 
 
 def ascending(rows: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -57,4 +57,4 @@ def values(numbers: NDArray[np.integer | np.floating]) -> tuple[Ints, Ints]:
         return np.unique(whole, return_inverse=True)
     held = np.zeros(size, bool)
     held[whole] = True
-    return np.flatnonzero(held), (np.cumsum(held) - 1)[whole]
+    return held.nonzero()[0], (held.cumsum() - 1)[whole]

@@ -7,7 +7,7 @@ the block. Features and the draft model read it with P candidates, the lowering 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -84,9 +84,9 @@ class BlockNest:
         values: dict[str, Ints] = {}
         for tiled in layout.tiled:
             own = chosen[tiled.columns].reshape(len(tiled.axes), tiled.width, count)
-            for axis, factors in zip(tiled.axes, own, strict=True) if extent is not exact else ():
-                if axis.kind == "reduce" and axis.open:  # of a sum at most what there is of it
-                    np.minimum(factors, extent(axis), out=factors)
+            for i in tiled.open if extent is not exact else ():
+                axis, factors = tiled.axes[i], own[i]  # of a sum at most what there is of it
+                np.minimum(factors, extent(axis), out=factors)
             levels = table[tiled.loops].reshape(len(tiled.axes), tiled.width + 1, count)
             levels[:, 1:] = own
             levels[:, 0] = _outermost([extent(a) for a in tiled.axes], own)
@@ -135,22 +135,19 @@ class BlockNest:
 
     def span(self, axis: Axis, level: int) -> Ints:
         """Points of ``axis`` covered by its loops from ``level`` inwards (capped at the axis)."""
-        return np.minimum(self._product(self.tiles[axis][level:]), self.extent(axis))
+        points = np.multiply.reduce(self.tiles[axis][level:], axis=0)
+        return np.minimum(points, self.extent(axis))
 
     def held(self, axis: Axis) -> Ints:
         """Points of a spatial axis that a buffer of partial or late results holds, per thread."""
         level = self.block.write_level or self.block.levels.visited
-        return self._product(self.tiles[axis][level:])
+        points: Ints = np.multiply.reduce(self.tiles[axis][level:], axis=0)
+        return points
 
     def outer_trips(self, axis: Axis, level: int) -> Ints:
         """Iterations of the loops of ``axis`` outside ``level``."""
-        return self._product(self.tiles[axis][:level])
-
-    def _product(self, extents: Iterable[Ints]) -> Ints:
-        out = np.ones(self.count, np.int64)
-        for extent in extents:
-            out = out * extent
-        return out
+        trips: Ints = np.multiply.reduce(self.tiles[axis][:level], axis=0)
+        return trips
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +194,7 @@ class BlockRows:
                 return BlockRows(nest, where, columns[:, one].tobytes())
         else:
             new = np.logical_or.reduce(columns[:, 1:] != columns[:, :-1], axis=0)
-            where = np.concatenate([_FIRST, np.cumsum(new)])
+            where = np.concatenate([_FIRST, new.cumsum()])
             if 2 * where[-1] < len(rows):
                 first = np.concatenate([_FIRST, np.flatnonzero(new) + 1])
                 return BlockRows(BlockNest.of(block, rows[first], decisions), where)
@@ -214,12 +211,14 @@ class Tiled(NamedTuple):
     Attributes:
         axes: of each.
         width: how many numbers.
+        open: which of the axes are sums of as many terms as a run decides.
         columns, loops: where their numbers are among a block's columns, and the extents of their
             loops in `BlockNest.table`.
     """
 
     axes: tuple[Axis, ...]
     width: int
+    open: tuple[int, ...]
     columns: slice
     loops: slice
 
@@ -258,7 +257,8 @@ def layout_of(block: Block, decisions: tuple[Decision, ...]) -> Layout:
         if tiles:
             axes = tuple(d.axis for d in some if d.axis is not None)
             ends = column + len(some) * width, loop + len(some) * (width + 1)
-            tiled.append(Tiled(axes, width, slice(column, ends[0]), slice(loop, ends[1])))
+            sums = tuple(i for i, a in enumerate(axes) if a.kind == "reduce" and a.open)
+            tiled.append(Tiled(axes, width, sums, slice(column, ends[0]), slice(loop, ends[1])))
             for i, axis in enumerate(axes):
                 first = loop + i * (width + 1)
                 places[axis] = slice(first, first + width + 1)

@@ -37,6 +37,11 @@ class Axis(Expr):
         """Whether a run decides the extent."""
         return isinstance(self.extent, Symbolic)
 
+    @cached_property
+    def unit(self) -> bool:
+        """Whether it has one point, wherever it runs."""
+        return not self.open and self.extent == 1
+
     @property
     def most(self) -> int:
         """The greatest number that the extent may be."""

@@ -148,12 +148,12 @@ def test_runs_of_one_state_and_of_all_are_those_of_each_row():
     (sketch, *_) = SearchSpace.of(task).sketches
     for nest in sketch.nests(sketch.sample(np.random.default_rng(0), 60)):
         walk, table = block_facts(nest.block).walk, nest.table.astype(float)
-        widths, every = walk.widths(walk.spans(nest.by_group(table))), np.arange(nest.count)
+        spans, every = walk.spans(nest.by_group(table)), np.arange(nest.count)
+        widths = walk.widths(spans, nest.count)
         for i in range(len(walk.accesses)):
             states = walk.own_states(i)
-            lines = np.broadcast_to(walk.lines(i, widths), (len(states), nest.count))
+            lines = walk.runs(i, widths, states).lines().reshape(len(states), -1)
             for state, own in zip(states, lines, strict=True):
                 each = walk.runs(i, widths, np.full(nest.count, state), every).lines()
                 assert np.array_equal(own, each)
-                one = np.broadcast_to(walk.lines(i, widths, state), nest.count)
-                assert np.array_equal(one, each)
+                assert np.array_equal(walk.runs(i, widths, int(state)).lines(), each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -301,6 +301,7 @@ def _lane(
     return int(total)
 
 
+@lru_cache(maxsize=4096)
 def _access(
     read: x.Read,
     last: x.Axis | None,
@@ -309,7 +310,7 @@ def _access(
     guarded: bool = False,
     ragged: bool = False,
 ) -> Access:
-    """The access of a read.
+    """The access of a read (cached: blocks of one stage differ in their levels alone).
 
     With limits, a register tile's points share what is found in data (`space.ragged`).
     """

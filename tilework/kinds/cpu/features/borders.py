@@ -39,7 +39,7 @@ def checked_share(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats | 
     facts = block_facts(nest.block)
     if facts.undecided:
         return 1.0
-    inside = np.ones(nest.count)
+    inside: Floats | float = 1.0
     for share in _checked(nest, facts, expanded).values():
         inside = inside * (1.0 - share)
     return 1.0 - inside
@@ -49,6 +49,8 @@ def code_versions(nest: BlockNest, expanded: Mapping[Axis, Floats]) -> Floats:
     """How many versions of a nest's register tile stand in its code; arguments as above."""
     out = np.ones(nest.count)
     for axis, border in block_facts(nest.block).borders.items():
+        if axis.unit and not border.bounds:
+            continue
         size = np.minimum(nest.tiles[axis][-1], axis.typical)
         if border.bounds:
             out = out * _versions_of(nest, border, size, expanded)["bodies"]
@@ -71,9 +73,14 @@ def _checked(
     """
     sizes = {a: np.minimum(nest.tiles[a][-1], a.typical) for a in nest.block.spatial}
     tiles_of = {
-        a: _versions_of(nest, border, sizes[a], expanded) for a, border in facts.borders.items()
+        a: _versions_of(nest, border, sizes[a], expanded)
+        for a, border in facts.borders.items()
+        if border.bounds
     }
-    bodies = {a: v["bodies"] for a, v in tiles_of.items()}
+    bodies = {
+        a: tiles_of[a]["bodies"] if a in tiles_of else 1.0 + (a.typical % size > 0)
+        for a, size in sizes.items()
+    }
     out = {a: v["checked"] for a, v in tiles_of.items()}
     fixed = [a for a, v in tiles_of.items() if (v["fixed"] > 0).any()]
     if facts.serial:
@@ -81,7 +88,8 @@ def _checked(
         for a in fixed:
             bodies[a] = np.where(by_row == fixed.index(a), tiles_of[a]["inside"] + 1, bodies[a])
     for a in fixed:
-        many = (np.prod(list(bodies.values()), axis=0) > MOST_BODIES) & (tiles_of[a]["fixed"] > 0)
+        number = np.multiply.reduce(list(bodies.values()), axis=0)
+        many = (number > MOST_BODIES) & (tiles_of[a]["fixed"] > 0)
         bodies[a] = np.where(many, tiles_of[a]["bodies_tested"], bodies[a])
         out[a] = np.where(many, tiles_of[a]["checked_tested"], out[a])
     return out

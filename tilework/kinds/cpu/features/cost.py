@@ -123,9 +123,9 @@ class BlockCost:
         return code_versions(self.nest, self._unrolled) * (self._steps_unrolled * step + finish)
 
     @cached_property
-    def attached(self) -> Floats:
+    def attached(self) -> Floats | float:
         """Computing attached producers."""
-        return attached_cycles(self.nest, self.machine)
+        return attached_cycles(self.nest, self.machine) if self.nest.block.attached else 0.0
 
     @cached_property
     def moved(self) -> list[Floats]:
@@ -207,8 +207,8 @@ class BlockCost:
     @cached_property
     def _steps_unrolled(self) -> Floats:
         steps = np.ones(self.nest.count)
-        for factor in self._unrolled.values():
-            steps = steps * factor
+        for axis, factor in self._unrolled.items():
+            steps = steps if axis.unit else steps * factor
         return steps
 
     @cached_property
@@ -219,7 +219,8 @@ class BlockCost:
     @cached_property
     def _step(self) -> StepCycles:
         inner = self._sum.inner
-        return step_cycles(self._facts, self._shape, self._unrolled, inner, self.machine)
+        known = self._facts, self._shape, self._unrolled, self._steps_unrolled
+        return step_cycles(*known, inner, self.machine)
 
     @cached_property
     def _traffic(self) -> Traffic:
@@ -276,7 +277,7 @@ class Reduction:
     def of(nest: BlockNest, tiles: dict[Axis, Floats], facts: BlockFacts) -> Reduction:
         """The reduction of a nest's candidates."""
         dots, points, inner = nest.block.dots, 1.0, 1.0
-        for a in nest.block.reduce:
+        for a in (a for a in nest.block.reduce if not a.unit):
             # several points that one step takes
             together = dots.count if dots is not None and a is dots.axis else 1
             points = points * (facts.ragged.get(a, a.typical) / together)

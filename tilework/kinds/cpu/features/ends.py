@@ -7,8 +7,6 @@ the first of it is there only as far as a core looks ahead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,14 +40,15 @@ def waiting_cycles(
         machine: the machine.
     """
     into = traffic.into[1]
-    if facts.block.transform is not None or traffic.touched is None:
+    widths, touched = traffic.widths, traffic.touched
+    if facts.block.transform is not None or widths is None or touched is None:
         return 0.0
     first: Floats | float = 0.0
     lines: Floats | float = 0.0
     for i, access in enumerate(facts.accesses):
         large = access.tensor_bytes > machine.l1_bytes
         if access.once and not access.store and large and into[i].any():
-            followed = _followed(facts.walk, i, traffic.widths, traffic.touched[i])
+            followed = _followed(facts.walk, i, widths, touched[i])
             beyond = np.minimum(into[i] / (LINE_BYTES * shape.tiles * shape.work), 1.0)
             unseen = beyond * np.minimum(_UNSEEN / followed, 1.0)
             first = np.maximum(first, unseen)
@@ -58,11 +57,11 @@ def waiting_cycles(
     return latency * shape.tiles * (first + lines / _AT_ONCE)
 
 
-def _followed(walk: Walk, i: int, widths: Sequence[Floats | float], touched: Floats) -> Floats:
+def _followed(walk: Walk, i: int, widths: Floats, touched: Floats) -> Floats:
     """Lines that follow each other in memory and in time, of an access, in few runs at once."""
     states = walk.own_states(i)
     shape = len(states), touched.shape[-1]
-    lines = np.broadcast_to(walk.lines(i, widths), shape)
+    lines = walk.runs(i, widths, states).lines().reshape(shape)
     many = touched.take(states, axis=0) > _STREAMS * LINE_BYTES * lines
     number = np.where(np.logical_or.reduce(many, axis=0), many.argmax(axis=0), len(states))
     last = np.maximum(number, 1) - 1

@@ -70,6 +70,23 @@ class BlockFacts:
         return tuple(i for i, op in enumerate(read) if op in inside)
 
     @cached_property
+    def scattered(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Of each access to single elements, the spatial axes that move it, by their position.
+
+        With the lines between neighbours, as the power of two that divides them, at most 64.
+        """
+        spatial = self.block.spatial
+        return tuple(
+            tuple(
+                (i, math.gcd(64, access.stride_lines(a)))
+                for i, a in enumerate(spatial)
+                if not a.unit and a in access.axes and (access.lane_stride or a is not spatial[-1])
+            )
+            for access in self.inner
+            if not access.packed and access.lane_stride != 1
+        )
+
+    @cached_property
     def windows(self) -> bool:
         """Whether the update is a window sum of vectors: `cpu.llvm.order` applies to it."""
         used = [a for a in self.accesses if not a.once and not a.store]

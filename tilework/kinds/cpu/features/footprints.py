@@ -88,8 +88,8 @@ class Runs(NamedTuple):
 
     def lines(self) -> Floats:
         """Lines of a run, on average; at least 1."""
-        unit = self.access.element_bytes / LINE_BYTES
-        size: Floats = np.multiply.reduce(self.widths, axis=0, initial=unit, where=self.whole)
+        size: Floats = np.multiply.reduce(np.where(self.whole, self.widths, 1.0), axis=0)
+        size *= self.access.element_bytes / LINE_BYTES  # a power of two: nothing is rounded
         return np.maximum(size, 1.0, out=size)
 
     def room(self, ahead: float) -> Floats:
@@ -123,11 +123,13 @@ class _Dimension:
         access, i: one of these accesses, and which of its dimensions it is.
         spans: per axis, how many of its loops run, for each of the dimension's own states; None
             where each of its loops makes a state.
+        rows: where its own states are in `Walk.widths`.
     """
 
     access: Access
     i: int
     spans: tuple[tuple[Axis, Places | None], ...]
+    rows: slice
 
     def widths(self, spans: Mapping[Axis, Floats]) -> Floats | float:
         """Its width in its own states."""
@@ -137,15 +139,18 @@ class _Dimension:
 
 @dataclass(frozen=True, eq=False)
 class _Touched:
-    """An access by its dimensions: their numbers, and their states in each state of the access.
+    """An access by its dimensions: their widths, and their states in each state of the access.
 
     Attributes:
-        dims: number of each, and its states; None where it has those of the access.
+        dims: where the widths of each are, and its states; None where it has those of the access,
+            or one alone.
         at: the state of the access in each state of the walk.
+        rows: where its widths in each state of the walk are, the last dimension's first.
     """
 
-    dims: tuple[tuple[int, Places | None], ...]
+    dims: tuple[tuple[slice, Places | None], ...]
     at: Places
+    rows: Places
 
 
 def _taken(values: Floats, at: Places | None) -> Floats:
@@ -219,27 +224,28 @@ class Walk:
                 out[1, k] = out[1, k + 1]
         return out
 
-    def widths(self, spans: Mapping[Axis, Floats]) -> list[Floats | float]:
-        """The width of each dimension in its own states."""
-        return [dimension.widths(spans) for dimension in self._dimensions]
+    def widths(self, spans: Mapping[Axis, Floats], count: int) -> Floats:
+        """Widths of all dimensions, of each in its own states, of P candidates: a row a state."""
+        dimensions, _ = self._numbered
+        out = np.empty((dimensions[-1].rows.stop if dimensions else 0, count))
+        for dimension in dimensions:
+            out[dimension.rows] = dimension.widths(spans)
+        return out
 
-    def touched(self, widths: Sequence[Floats | float], count: int) -> Floats:
+    def touched(self, widths: Floats) -> Floats:
         """Bytes that each access touches in each state of the walk."""
-        out = np.empty((len(self.accesses), len(self.loops) + 1, count))
-        for one, access, here in zip(self._touched, self.accesses, out, strict=True):
+        out = np.empty((len(self.accesses), len(self.loops) + 1, widths.shape[1]))
+        for one, access, here in zip(self._numbered[1], self.accesses, out, strict=True):
             size: Floats | float = float(access.element_bytes)
-            for d, at in one.dims:
-                each = widths[d]
-                size = size * (_taken(each, at) if isinstance(each, np.ndarray) else each)
+            for rows, at in one.dims:
+                size = size * _taken(widths[rows], at)
             if isinstance(size, np.ndarray):
                 size.take(one.at, axis=0, out=here, mode="clip")
             else:
                 here[:] = size
         return out
 
-    def run_lines(
-        self, widths: Sequence[Floats | float], touched: Floats, states: int | Places
-    ) -> Floats:
+    def run_lines(self, widths: Floats, touched: Floats, states: int | Places) -> Floats:
         """Lines that follow each other in memory, of each access in a state for each candidate.
 
         Args:
@@ -247,55 +253,34 @@ class Walk:
             states: one of all candidates, or of each.
         """
         out = np.empty((len(self.accesses), touched.shape[-1]))
-        every = np.arange(touched.shape[-1])
+        every = np.arange(touched.shape[-1]) if np.ndim(states) else None
         for i, (access, lines) in enumerate(zip(self.accesses, out, strict=True)):
             if access.packed:
-                own = touched[i, states, every] if np.ndim(states) else touched[i, states]
-                lines[:] = own / LINE_BYTES
-            elif isinstance(states, np.ndarray):
+                own = touched[i, states] if every is None else touched[i, states, every]
+                np.divide(own, LINE_BYTES, out=lines)
+            elif access.dims:
                 lines[:] = self.runs(i, widths, states, every).lines()
             else:
-                lines[:] = self.lines(i, widths, states)
+                lines[:] = 1.0
         return out
-
-    def lines(
-        self, i: int, widths: Sequence[Floats | float], state: int | None = None
-    ) -> Floats | float:
-        """Lines of a run of an access, on average: `Runs.lines`.
-
-        In one state of the walk, or else in each of the access's own: `own_states`.
-        """
-        one, access = self._touched[i], self.accesses[i]
-        own = None if state is None else one.at[state]
-        size: Floats | float = access.element_bytes / LINE_BYTES
-        whole: NDArray[np.bool_] | bool = True
-        for (d, at), end in zip(one.dims[::-1], access.shape[::-1], strict=True):
-            here = widths[d]
-            if isinstance(here, np.ndarray):
-                here = _taken(here, at) if own is None else here[own if at is None else at[own]]
-            size = size * here if whole is True else np.where(whole, size * here, size)
-            whole = whole & (here >= end)
-            if not np.any(whole):
-                break
-        return np.maximum(size, 1.0)
 
     def own_states(self, i: int) -> Places:
         """The states of the walk in which something new of an access is touched, and state 0."""
-        at = self._touched[i].at
+        at = self._numbered[1][i].at
         return np.flatnonzero(np.diff(at, prepend=-1))
 
-    def runs(self, i: int, widths: Sequence[Floats | float], states: Places, some: Places) -> Runs:
-        """Runs of an access, for some candidates in a state of the walk each."""
-        one = self._touched[i]
-        own = one.at[states]
-        columns = np.empty((len(one.dims), len(some)))
-        for column, (d, at) in zip(columns[::-1], one.dims, strict=True):
-            each = widths[d]
-            if isinstance(each, np.ndarray):
-                places = own if at is None else at[own]
-                each.take(places * each.shape[1] + some, out=column, mode="clip")
-            else:
-                column[:] = each
+    def runs(
+        self, i: int, widths: Floats, states: int | Places, some: Places | None = None
+    ) -> Runs:
+        """Runs of an access, for some candidates in a state of the walk each.
+
+        Or for all of them in a state; in several, one after the other.
+        """
+        rows = self._numbered[1][i].rows
+        if some is None:
+            columns = widths.take(rows[:, states], axis=0).reshape(len(rows), -1)
+        else:
+            columns = widths.take(rows.take(states, axis=1) * widths.shape[1] + some)
         return Runs.in_columns(self.accesses[i], columns)
 
     @cached_property
@@ -319,9 +304,10 @@ class Walk:
             number_of = dict(zip(states_of(more), states_of(few), strict=True))
             return np.array(list(number_of.values()), np.intp)
 
+        rows = 0
         for access in self.accesses:
             states = frozenset(moving & access.axes)
-            dims = []
+            dims, places = [], []
             for i, dim in enumerate(access.dims):
                 last = i == len(access.dims) - 1 and not access.packed
                 terms = frozenset(dim.items()) if dim is not None else None
@@ -331,19 +317,17 @@ class Walk:
                 number = numbers.setdefault(key, len(dimensions))
                 if number == len(dimensions):
                     spans = tuple((a, seen_in(frozenset((a,)), own)) for a in axes)
-                    dimensions.append(_Dimension(access, i, spans))
-                dims.append((number, seen_in(own, states)))
-            touched.append(_Touched(tuple(dims), np.array(states_of(states), np.intp)))
+                    place = slice(rows, rows + states_of(own)[-1] + 1)
+                    dimensions.append(_Dimension(access, i, spans, place))
+                    rows = place.stop
+                where = dimensions[number].rows
+                dims.append((where, seen_in(own, states) if own else None))
+                places.append([where.start + state for state in states_of(own)])
+            at = np.array(states_of(states), np.intp)
+            each = np.array(places[::-1], np.intp).reshape(-1, len(at))
+            touched.append(_Touched(tuple(dims), at, each))
         return tuple(dimensions), tuple(touched)
 
     def _states(self, axes: Collection[Axis]) -> list[int]:
         """How many loops of some axes run in each state."""
         return list(accumulate([a in axes for a, _ in self.loops], initial=0))
-
-    @property
-    def _dimensions(self) -> tuple[_Dimension, ...]:
-        return self._numbered[0]
-
-    @property
-    def _touched(self) -> tuple[_Touched, ...]:
-        return self._numbered[1]

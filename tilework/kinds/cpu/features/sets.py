@@ -33,15 +33,13 @@ def crowded(access: Access, nest: BlockNest, ways: int) -> Floats:
         nest: the nest that reads it.
         ways: lines that a set holds.
     """
-    reach = []
-    for dim in access.dims:
-        points = np.ones(nest.count)
+    reach = np.ones((len(access.dims), nest.count))
+    for points, dim in zip(reach, access.dims, strict=True):
         for axis, c in (dim or {}).items():
-            last = np.maximum(nest.tiles[axis][-1], 1) - 1  # a short sum may have no whole vector
-            points = points + c * last
-        reach.append(points)
+            if not axis.unit:  # a short sum may have no whole vector
+                points += c * (np.maximum(nest.tiles[axis][-1], 1) - 1)
     strides = [access.element_bytes * typical(n) for n in row_major(access.shape)]
-    columns = np.array(reach).astype(np.int64)
+    columns = reach.astype(np.int64)
     classes = distinct(columns)
     one, where = (np.arange(nest.count),) * 2 if classes is None else classes
     windows = columns[:, one]

@@ -31,17 +31,19 @@ class TileShape:
 
     def __init__(self, nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> None:
         self.nest, self.lanes = nest, machine.lanes
-        self.sizes = [tiles[a][-1] for a in nest.block.spatial]
-        self.pixels = _product(self.sizes[:-1], nest.count)
+        spatial = nest.block.spatial
+        self.sizes = [tiles[a][-1] for a in spatial]
+        several = [tiles[a][-1] for a in spatial[:-1] if not a.unit]
+        self.pixels = _product(several, nest.count)
         last = self.sizes[-1] if self.sizes else np.ones(nest.count)
         self.vectors = register_count(last, self.lanes)
         self.work = self.pixels * self.vectors
 
     @cached_property
     def numbers(self) -> dict[Axis, Floats]:
-        """Register tiles along each axis."""
-        axes = self.nest.block.spatial
-        return {a: np.ceil(a.typical / size) for a, size in zip(axes, self.sizes, strict=True)}
+        """Register tiles along each axis that has several points."""
+        each = zip(self.nest.block.spatial, self.sizes, strict=True)
+        return {a: np.ceil(a.typical / size) for a, size in each if not a.unit}
 
     @cached_property
     def tiles(self) -> Floats:
@@ -51,8 +53,10 @@ class TileShape:
     @cached_property
     def waste(self) -> Floats:
         """Points that are computed, relative to those that are needed."""
-        points = [n * size for n, size in zip(self.numbers.values(), self.sizes, strict=True)]
-        exact = math.prod(a.typical for a in self.nest.block.spatial)
+        axes = self.nest.block.spatial
+        sizes = zip(axes, self.sizes, strict=True)
+        points = [self.numbers[a] * size for a, size in sizes if not a.unit]
+        exact = math.prod(a.typical for a in axes)
         return _product(points, self.nest.count) / exact
 
     def sum_over_versions(self, cost: Callable[[Floats, Floats], Floats]) -> Floats:
@@ -61,27 +65,31 @@ class TileShape:
         Where taps on padding are left out, over taps, too, in units of all taps. All versions
         are asked for at once, as V x P.
         """
-        one = np.ones(self.nest.count)
-        versions = [(one, one, one)]
-        axes = self.nest.block.spatial
+        count, axes = self.nest.count, self.nest.block.spatial
+        versions: list[tuple[Floats | float, ...]] = [(1.0, 1.0, 1.0)]
         borders = block_facts(self.nest.block).borders
         for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
             vector = i == len(axes) - 1
             if a.typical == 1 and not vector:
                 continue
             if borders[a].splits:
-                pieces = parts(borders[a], size)
+                each = parts(borders[a], size)
+                pieces = [(np.where(s > 0, n, 0.0), s) for n, s in each if n.any() and s.any()]
             else:
                 full = np.floor(a.typical / size)
-                pieces = [(full, size), (one, a.typical - full * size)]
-            some = [(np.where(s > 0, n, 0.0), s) for n, s in pieces if n.any() and s.any()]
-            grown = [(n, register_count(s, self.lanes) if vector else s) for n, s in some]
+                left = a.typical - full * size
+                pieces = [(full, size), (left > 0, left)] if left.any() else [(full, size)]
+            if vector:
+                pieces = [(n, register_count(s, self.lanes)) for n, s in pieces]
             versions = [
                 (number * n, pixels, s) if vector else (number * n, pixels * s, vectors)
                 for number, pixels, vectors in versions
-                for n, s in grown
+                for n, s in pieces
             ]
-        number, pixels, vectors = (np.stack(each) for each in zip(*versions, strict=True))
+        table = np.empty((3, len(versions), count))
+        for k, version in enumerate(versions):
+            table[0, k], table[1, k], table[2, k] = version
+        number, pixels, vectors = table
         return np.asarray(np.add.reduce(number * cost(pixels, vectors), axis=0))
 
 
@@ -127,18 +135,19 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
     return {a: n.astype(np.float64) for a, n in factors.items()}
 
 
-def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats:
+def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats | float:
     """Elements (of vectors: vectors) that an expanded body reads through ``access``, each once.
 
     Where windows overlap, several taps of several pixels read the same element.
     """
     spatial = shape.nest.block.spatial
     sizes = dict(zip(spatial[:-1], shape.sizes[:-1], strict=True)) | unrolled
-    total = np.ones(len(shape.pixels))
+    total: Floats | float = 1.0
     for dim in access.dims:
-        choices, reach = np.ones(len(total)), np.ones(len(total))
+        choices: Floats | float = 1.0
+        reach: Floats | float = 1.0
         for a, c in (dim or {}).items():
-            if a in sizes:
+            if a in sizes and not a.unit:
                 choices = choices * sizes[a]
                 reach = reach + c * (sizes[a] - 1)
         total = total * np.minimum(choices, reach)
@@ -168,6 +177,7 @@ def step_cycles(
     facts: BlockFacts,
     shape: TileShape,
     unrolled: dict[Axis, Floats],
+    steps: Floats,
     inner: Floats | float,
     machine: Machine,
 ) -> StepCycles:
@@ -177,6 +187,7 @@ def step_cycles(
         facts: of the block.
         shape: its register tile.
         unrolled: how far the innermost loops are expanded.
+        steps: of an expanded body.
         inner: steps between two visits of the tile.
         machine: the machine.
     """
@@ -187,8 +198,7 @@ def step_cycles(
     guarded: Floats | float = 0.0
     conflicts: Floats | float = 0.0
     scattered: Floats | float = 0.0
-    spread: list[tuple[Floats, Access]] = []  # what reads single elements, and how many
-    steps = _product(list(unrolled.values()), nest.count)
+    spread: list[Floats] = []  # how many of what reads single elements
     for access in facts.inner:
         n = access.share * _loads(access, shape, unrolled, steps, windows, machine)
         if access.lane_stride > 1 and shape.sizes:
@@ -199,14 +209,14 @@ def step_cycles(
         else:
             cycles = cycles + n / machine.broadcast_ports
         if not access.packed and access.lane_stride != 1:
-            spread.append((n, access))
+            spread.append(n)
         elif windows and access.slides and access not in local:
             conflicts = conflicts + n * crowded(access, nest, machine.l1_ways)
         if access.guarded:
             guarded = guarded + n
     if spread:
-        thrashes = _thrashes([a for _, a in spread], shape, machine)
-        for n, _ in spread:
+        thrashes = _thrashes(facts, shape, machine)
+        for n in spread:
             conflicts = conflicts + np.where(thrashes, n, 0.0)
     pressure = np.maximum(shape.work + _held(shape) + 1 - machine.registers, 0.0)
     updates = shape.work * facts.update_ops
@@ -238,7 +248,8 @@ def _loads(
         n = _elements(access, shape, unrolled) / steps
     else:
         spatial = shape.nest.block.spatial
-        own = [s for a, s in zip(spatial[:-1], shape.sizes[:-1], strict=True) if a in access.axes]
+        each = zip(spatial[:-1], shape.sizes[:-1], strict=True)
+        own = [size for a, size in each if a in access.axes and not a.unit]
         n = _product(own, shape.nest.count)
         if windows:  # what finds no register is read again for every use
             fits = shape.work + steps * shape.vectors < machine.registers
@@ -266,7 +277,7 @@ def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats
     return np.asarray(each / copies(nest.unroll) if nest.block.ragged.ends else each)
 
 
-def _thrashes(accesses: Sequence[Access], shape: TileShape, machine: Machine) -> NDArray[np.bool_]:
+def _thrashes(facts: BlockFacts, shape: TileShape, machine: Machine) -> NDArray[np.bool_]:
     """Whether what a register tile reads element by element competes for too few sets of L1.
 
     Neighbours a power of two apart fall into few of its 64 sets; with more of them than these
@@ -274,19 +285,18 @@ def _thrashes(accesses: Sequence[Access], shape: TileShape, machine: Machine) ->
     pixels, so that a few long strides suffice. Vectors that are collected element by element
     come from one such place for each lane.
     """
-    spatial = shape.nest.block.spatial
     lines: Floats | float = 0.0
     sets: Floats | float = 0.0
-    for access in accesses:
+    for strides in facts.scattered:
         common: Floats | float = 64.0
         pixels: Floats | float = 1.0
         reached: Floats | float = 1.0
-        for a, size in zip(spatial, shape.sizes, strict=True):
-            if a in access.axes and (access.lane_stride or a is not spatial[-1]):
-                apart = math.gcd(64, access.stride_lines(a))  # a power of two, as are all others
+        for i, apart in strides:
+            size = shape.sizes[i]
+            pixels = pixels * size
+            if apart < 64:
                 common = np.minimum(common, np.where(size > 1, apart, 64.0))
                 reached = reached * np.minimum(size, 64 // apart)
-                pixels = pixels * size
         lines = lines + pixels
         sets = np.maximum(sets, np.minimum(64 / common, reached))
     return np.broadcast_to(lines >= machine.l1_ways * sets, shape.nest.count)

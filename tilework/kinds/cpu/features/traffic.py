@@ -44,7 +44,7 @@ class Traffic:
 
     into: list[Floats]
     footprint: Floats
-    widths: Sequence[Floats | float] = ()
+    widths: Floats | None = None
     touched: Floats | None = None
 
 
@@ -65,8 +65,8 @@ def traffic_of(nest: BlockNest, facts: BlockFacts, table: Floats, machine: Machi
     if nest.block.scatter is not None:
         return _of_terms(nest, facts, machine)
     first = {a: loops.start for a, loops in nest.places}
-    widths = walk.widths(walk.spans(nest.by_group(table)))
-    touched = walk.touched(widths, count)
+    widths = walk.widths(walk.spans(nest.by_group(table)), count)
+    touched = walk.touched(widths)
     passes = walk.passes(table, first)
     whole = np.add.reduce(touched, axis=0)[:-1]
     room = whole <= np.array(sizes)[:, None, None]
@@ -109,7 +109,7 @@ def _of_terms(nest: BlockNest, facts: BlockFacts, machine: Machine) -> Traffic:
 
 def _crowded_out(
     walk: Walk,
-    widths: Sequence[Floats | float],
+    widths: Floats,
     touched: Floats,
     whole: Floats,
     fits: NDArray[np.uint8],
@@ -121,22 +121,16 @@ def _crowded_out(
     `Runs.room`.
     """
     size, ahead = machine.l2_bytes, machine.stray_lines
-    largest = sum(a.tensor_bytes for a in walk.accesses)
-    most_of = {i: ahead + a.widest_apart for i, a in enumerate(walk.accesses)}
-    crowding = [
-        i
-        for i, a in enumerate(walk.accesses)
-        if not a.packed and len(a.shape) > 1 and largest + most_of[i] * a.tensor_bytes > size
-    ]
-    if not crowding:
+    most_of = _may_crowd(walk, size, ahead)
+    if not most_of:
         return
     some, count = np.flatnonzero(fits), whole.shape[1]
     last = fits[some].astype(np.intp) - 1
     begin = last * count + some
     least = whole.take(begin)
-    for i in crowding:
+    for i, most in most_of.items():
         own, states = touched[i], last + 1
-        going = np.flatnonzero(least + most_of[i] * own.take(begin) > size)
+        going = np.flatnonzero(least + most * own.take(begin) > size)
         if not len(going):
             continue
         while len(going):
@@ -150,6 +144,15 @@ def _crowded_out(
             going = going[states[going] > 0]
         moved = np.flatnonzero(states <= last)
         yield i, some[moved], states[moved]
+
+
+@lru_cache(maxsize=2048)
+def _may_crowd(walk: Walk, size: float, ahead: float) -> dict[int, float]:
+    """Accesses that may crowd themselves out, and of how many times their bytes they take most."""
+    largest = sum(a.tensor_bytes for a in walk.accesses)
+    rows = {i: a for i, a in enumerate(walk.accesses) if not a.packed and len(a.shape) > 1}
+    most = {i: ahead + a.widest_apart for i, a in rows.items()}
+    return {i: n for i, n in most.items() if largest + n * rows[i].tensor_bytes > size}
 
 
 def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[Floats]:
