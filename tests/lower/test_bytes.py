@@ -12,6 +12,7 @@ from tests.lower.check import NATIVE, check_row, run_kernel, task_of
 from tests.lower.test_bfloat16 import SEEDS, examples
 from tilework import ops, te
 from tilework.kinds.cpu.build import build, generate
+from tilework.kinds.cpu.listing import LISTING
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.model.drafted import draft_schedule
 from tilework.ops import quantized
@@ -124,6 +125,16 @@ def test_the_draft_uses_the_instruction_that_a_cpu_has(cpu, types, instruction):
     code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
     assert f"\t{instruction}\t" in code
     assert "pmaddubsw" not in code
+
+
+def test_sums_of_eight_vectors_stay_in_registers():
+    """Regrouped, parts of an expanded sum would go to the stack."""
+    a, b = te.placeholder((12, 256), "a", "uint8"), te.placeholder((48, 256), "b", "int8")
+    dag = te.ComputeDAG([a, b, ops.dense(a, b, layout_free=True, sums="int32")])
+    sketch = SearchSpace.of(task_of(dag, x86("haswell", 1))).sketches[1]
+    listing = LISTING.listing(sketch, (1, 3, 4, 1, 3, 16, 128, 0, 192))  # expanded: 128 terms
+    assert listing.text.count("vpmaddwd") == 512
+    assert listing.facts["of these with a vector on the stack"] == "0"
 
 
 @pytest.mark.parametrize("target", on_x86(*TARGETS))

@@ -48,7 +48,7 @@ def test_every_row_has_an_emitter():
 def test_the_first_row_that_a_target_has_is_offered():
     assert [i.name for i in instructions.instructions_of(())] == ["bfloat16_pairs"]
     both = instructions.instructions_of({"avx512bf16", "sse2"})
-    words = ["vpmaddwd", "vpmaddwd_bytes"]
+    words = ["vpmaddwd", "vpmaddwd_quads", "vpmaddwd_pairs"]
     assert [i.name for i in both] == ["vdpbf16ps", "bfloat16_pairs", *words]
     vex = instructions.instructions_of({"avxvnni", "sse2"})
     assert [i.name for i in vex] == ["bfloat16_pairs", "vpdpbusd_vex", *words]

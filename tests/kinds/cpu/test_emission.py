@@ -20,11 +20,11 @@ from tilework import compile as compile_network
 from tilework import deferred, zoo
 from tilework.kinds.cpu import build
 from tilework.kinds.cpu.llvm.assembler import emit_object
-from tilework.kinds.cpu.passes import PASSES
+from tilework.kinds.cpu.passes import SWITCHES
 from tilework.kinds.cpu.target import CpuTarget
 
 
-@pytest.mark.parametrize("switch", PASSES)
+@pytest.mark.parametrize("switch", SWITCHES)
 def test_llvm_has_the_switches(switch: str) -> None:
     # one that it does not know is passed over without a word
     folder = Path(llvmlite.binding.__file__).parent

@@ -65,7 +65,21 @@ _PMADDWD = {
 }
 
 
-def _vpmaddwd_bytes(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
+def _vpmaddwd_quads(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
+    """The same of the even and of the odd bytes of words: both operands lie in order."""
+    bytes_, words = vector_type("int8", 4 * acc.width), vector_type("int16", 2 * acc.width)
+    fn, shift = arith.fn, arith.splat(Ssa("8", 1, "int16"), 2 * acc.width).ssa
+    mask = arith.splat(Ssa("255", 1, "int16"), 2 * acc.width).ssa
+    a, b = (fn.emit(f"bitcast {bytes_} {v} to {words}") for v in (left, right))
+    raised = fn.emit(f"shl {words} {b}, {shift}")
+    even = fn.emit(f"and {words} {a}, {mask}"), fn.emit(f"ashr {words} {raised}, {shift}")
+    odd = fn.emit(f"lshr {words} {a}, {shift}"), fn.emit(f"ashr {words} {b}, {shift}")
+    for x, y in (even, odd):
+        acc = _vpmaddwd(arith, row, acc, x, y)
+    return acc
+
+
+def _vpmaddwd_pairs(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
     """The same of bytes, widened first."""
     width = 2 * acc.width
     bytes_, words = vector_type("int8", width), vector_type("int16", width)
@@ -80,7 +94,8 @@ INSTRUCTIONS: dict[str, Emitter] = {
     "vpdpbusd": _vpdpbusd,
     "vpdpbusd_vex": _vpdpbusd,
     "vpmaddwd": _vpmaddwd,
-    "vpmaddwd_bytes": _vpmaddwd_bytes,
+    "vpmaddwd_quads": _vpmaddwd_quads,
+    "vpmaddwd_pairs": _vpmaddwd_pairs,
 }
 """By name of `tilework.kinds.cpu.instructions`."""
 
@@ -95,7 +110,7 @@ def _in_halves(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: 
             lanes = [str(per * at + i) for i in range(per * half)]
             return _shuffled(fn, v, vector_type(dtype, per * acc.width), per * acc.width, lanes)
 
-        words = (part(v, "int16", row.terms) for v in (left, right))
+        words = (part(v, "int16", 2) for v in (left, right))
         out.append(_vpmaddwd(arith, row, Ssa(part(acc.ssa, "int32", 1), half, "int32"), *words))
     order = ", ".join(f"i32 {i}" for i in range(acc.width))
     kind, (low, high) = out[0].type, (v.ssa for v in out)
