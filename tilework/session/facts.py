@@ -12,12 +12,13 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
+from tilework.frozen import frozen
 from tilework.runtime.content import Content, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
@@ -39,7 +40,7 @@ _MOST_KEPT = 2**31
 """Bytes of a file that is no model: what a protobuf message may not have."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Declared:
     """An input or output as the file declares it: an extent is a number, a symbol, or None.
 
@@ -67,7 +68,7 @@ class Declared:
         return all(isinstance(n, int) for n in self.shape)
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """What is to be known of a model before it is compiled.
 

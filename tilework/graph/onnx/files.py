@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
+from tilework.frozen import frozen
 from tilework.graph.onnx.content import without_weights
 from tilework.graph.onnx.messages import first_line
 from tilework.runtime.content import Content, read_content, unreadable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LARGEST = 2**31  # bytes; what a protobuf message may have. Weights beside the file do not count
 
 
-@dataclass(frozen=True)
+@frozen
 class ReadModel:
     """A model that was read, the file that it was in, and that file's bytes.
 
