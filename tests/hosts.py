@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tilework.target import HOST_PLATFORM
+from tilework.target import HOST_PLATFORM, Target
 from tilework.target.host import available_cores
 
 HOST_ARCH = HOST_PLATFORM.split()[1]
@@ -25,9 +25,18 @@ def x86(cpu: str, cores: int | None = None) -> str:
     return f"llvm -mcpu={cpu} -mtriple=x86_64-linux-gnu -num-cores={cores}"
 
 
+def runs(cpu: str) -> bool:
+    """Whether this machine runs code of an x86 CPU, or of a target of one."""
+    target = Target(cpu if cpu.startswith("llvm") else x86(cpu, 1))
+    return HOST_ARCH == "x86_64" and not target.missing_on_host()
+
+
 def on_x86(*values: str) -> list[Any]:
-    """Parameters of a test that runs x86 code with them; it is skipped elsewhere."""
-    return [pytest.param(value, marks=runs_x86) for value in values]
+    """Parameters of a test that runs code of these CPUs or targets; what cannot run is skipped."""
+    return [
+        pytest.param(v, marks=pytest.mark.skipif(not runs(v), reason=f"this machine runs no {v}"))
+        for v in values
+    ]
 
 
 def small_caches(patch: pytest.MonkeyPatch) -> None:

@@ -198,11 +198,20 @@ def with_bytes_as_outputs(model: onnx.ModelProto) -> list[str]:
 def by_onnx_runtime(
     model: onnx.ModelProto, feed: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """All outputs, of its fused kernels."""
+    """All outputs, of its fused kernels.
+
+    But for softmax: that of bytes is a table, which rounds otherwise than the operators that it
+    stands for (72.52 to 72, by scales that another CPU's calibration gives). It is not taken where
+    somebody else wants the floats.
+    """
+    names = [o.name for o in model.graph.output]
+    floats = [node.output[0] for node in model.graph.node if node.op_type == "Softmax"]
+    apart = onnx.ModelProto()
+    apart.CopyFrom(model)
+    apart.graph.output.extend(onnx.ValueInfoProto(name=name) for name in floats)
     options = ort.SessionOptions()
     options.log_severity_level = 3
     session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        apart.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    names = [o.name for o in session.get_outputs()]
-    return dict(zip(names, session.run(None, dict(feed)), strict=True))
+    return dict(zip(names, session.run(names, dict(feed)), strict=True))

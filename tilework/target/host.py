@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 from tilework.target.arm_names import arm_name
 
 _CPUINFO = Path("/proc/cpuinfo")
+_STAT = Path("/proc/stat")
 
 
 def _host_platform() -> str:
@@ -29,6 +32,30 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
+
+
+def others_since_now() -> Callable[[], float]:
+    """Asked later: the share of the cores that others took from now on, 0 where unknown.
+
+    Others are all other processes, and the neighbours of a virtual machine.
+    """
+    before = _others_seconds(), time.perf_counter()
+
+    def share() -> float:
+        took, lasted = (_others_seconds() - before[0]), time.perf_counter() - before[1]
+        return max(0.0, took / max(lasted, 1e-9) / (os.cpu_count() or 1))
+
+    return share
+
+
+def _others_seconds() -> float:
+    """Seconds of all cores that were neither idle nor this process's."""
+    try:
+        user, nice, system, _, _, irq, softirq, steal = map(int, _STAT.read_text().split()[1:9])
+    except (OSError, ValueError):
+        return 0.0
+    busy = user + nice + system + irq + softirq + steal
+    return busy / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.hosts import small_caches
@@ -10,12 +12,17 @@ from tilework import te
 from tilework.errors import TargetError
 from tilework.kinds.cpu import hardware, parameters
 from tilework.model.drafted import draft_schedule, forget_choices
-from tilework.target import Target
+from tilework.target import Target, host
 from tilework.target.hardware import hardware_of
 from tilework.target.identity import identity_of
 from tilework.task import SearchTask
 
 TARGET = Target("llvm -num-cores=1")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_runs(monkeypatch):
+    monkeypatch.setattr(hardware, "others_since_now", lambda: lambda: 0.0)
 
 
 def test_a_target_leads_to_the_room_of_its_kind():
@@ -42,6 +49,40 @@ def test_parameters_are_measured_once(tmp_path, monkeypatch):
     assert len(measured) == 1
     room.calibrate(TARGET, again=True)
     assert len(measured) == 2
+
+
+def test_what_was_measured_beside_other_work_is_kept_only_when_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shared = {1: parameters.Shared(1.0, 1.0, 1.0)}
+    slow = parameters.Parameters(2e9, 1.0, 1.0, 1.0, 4.0, 1.0, shared, "today")
+    monkeypatch.setattr(hardware, "measure_parameters", lambda target: slow)
+    monkeypatch.setattr(hardware, "others_since_now", lambda: lambda: 0.83)
+    room = hardware_of(TARGET)
+    said = room.calibrate(TARGET, again=False)
+    assert "83% of the cores" in said["kept in"] and said["measured"] == "never"
+    assert not (tmp_path / "tilework" / "machine.json").exists()
+    assert "83% of the cores" in room.calibrate(TARGET, again=True)["measured"]
+    assert room.calibrate(TARGET, again=False)["clock"] == "2.00 GHz"
+
+
+def test_others_are_all_that_is_neither_idle_nor_this_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "_STAT", tmp_path / "stat")
+    monkeypatch.setattr(host.os, "cpu_count", lambda: 2)
+    clock = {"wall": 10.0, "own": 1.0}
+    monkeypatch.setattr(host.time, "perf_counter", lambda: clock["wall"])
+    monkeypatch.setattr(host.time, "process_time", lambda: clock["own"])
+
+    def ticks(*seconds):
+        numbers = (round(s * os.sysconf("SC_CLK_TCK")) for s in seconds)
+        host._STAT.write_text(f"cpu  {' '.join(map(str, numbers))} 0 0\ncpu0 1\n")
+
+    ticks(50, 1, 10, 900, 5, 0, 1, 2)
+    share = host.others_since_now()
+    ticks(54, 1, 10.5, 905, 6, 0, 1, 3.5)  # 4 + 0.5 + 1.5 s of work, 3 of which are this process's
+    clock.update(wall=20.0, own=4.0)
+    assert share() == pytest.approx(3 / (10 * 2))
+    host._STAT.unlink()
+    assert host.others_since_now()() == 0
 
 
 def test_what_cannot_be_kept_is_said(tmp_path, monkeypatch):

@@ -13,17 +13,20 @@ from tilework.kinds.cpu.calibrate.throughput import measure_parameters
 from tilework.kinds.cpu.calibrate.wakes import wake_helpers
 from tilework.kinds.cpu.identity import look_again
 from tilework.kinds.cpu.machine import Machine
-from tilework.kinds.cpu.parameters import default_path, measured, save
+from tilework.kinds.cpu.parameters import Parameters, default_path, measured, save
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.team import counts_during
 from tilework.model.drafted import forget_choices
 from tilework.overriding import override
 from tilework.target.hardware import Hardware, Reach
+from tilework.target.host import others_since_now
 from tilework.target.identity import identity_of
 
 _TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile",
          "neon", "sve", "dotprod", "fullfp16", "bf16", "i8mm")  # fmt: skip
 """Features that people ask for."""
+_BUSY = 0.1
+"""Share of the cores that others may take while the machine is measured."""
 
 
 class CpuHardware(Hardware):
@@ -44,16 +47,23 @@ class CpuHardware(Hardware):
         return facts
 
     def calibrate(self, target: CpuTarget, again: bool) -> dict[str, str]:
-        """Throughputs in cycles, as `Machine` has them, and where they are kept."""
-        path = str(default_path())
+        """Throughputs in cycles, as `Machine` has them, and where they are kept.
+
+        Beside other work they are too low, the cost of threads far too high, and choices would
+        follow them for good: they are then kept only if somebody asked for them, by ``again``.
+        """
+        path, busy = str(default_path()), ""
         if again:
             look_again()
         if again or measured(target) is None:
-            try:
-                save(target, measure_parameters(target))
-                forget_choices()
-            except OSError as error:
-                path = f"cannot be written: {path} ({error}); typical numbers are used"
+            others = others_since_now()
+            fresh = measure_parameters(target)
+            if (share := others()) > _BUSY:
+                busy = f"other work took {share:.0%} of the cores meanwhile"
+            if busy and not again:
+                path = f"not kept: {busy}; typical numbers are used (--measure keeps its own)"
+            else:
+                path = _kept(target, fresh)
         machine, parameters = Machine.of(target), measured(target)
         return {
             "clock": f"{machine.clock_hz * 1e-9:.2f} GHz",
@@ -63,7 +73,9 @@ class CpuHardware(Hardware):
             "bytes per cycle": f"L2 {machine.l2_rate:.0f}, L3 {machine.l3_rate:.0f}, memory "
             f"{machine.memory_rate:.1f}, each of {machine.cores} threads",
             "starting threads": f"{machine.fork_cycles:.0f} cycles",
-            "measured": parameters.measured_at if parameters else "never",
+            "measured": parameters.measured_at + (f", {busy}" if busy else "")
+            if parameters
+            else "never",
             "kept in": path,
         }
 
@@ -109,6 +121,16 @@ class CpuHardware(Hardware):
         peak = fma_peak_gflops(target, threads=threads)
         level = level_of(nbytes, target, threads)
         return Reach(peak, read_level(level, target, threads, repeats=3))
+
+
+def _kept(target: CpuTarget, fresh: Parameters) -> str:
+    """Keep what was measured; where, or why not."""
+    try:
+        where = save(target, fresh)
+    except OSError as error:
+        return f"cannot be written: {default_path()} ({error}); typical numbers are used"
+    forget_choices()
+    return str(where)
 
 
 HARDWARE = CpuHardware()
