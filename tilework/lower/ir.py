@@ -63,7 +63,7 @@ class Buffer:
     streamed: bool | Expr = False
     own_strides: tuple[Extent, ...] | None = None
 
-    @property
+    @cached_property
     def strides(self) -> tuple[Extent, ...]:
         """Elements between neighbours in each dimension."""
         return row_major(self.shape) if self.own_strides is None else self.own_strides

@@ -72,7 +72,7 @@ class Bindings:
         loops = self.loops
         for axis, c in others:
             bound = loops[axis]
-            if isinstance(bound, int):
+            if type(bound) is int:
                 const += c * bound
             elif isinstance(bound, Lane):
                 const += c * bound.offset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import pairwise
 
@@ -158,13 +158,13 @@ class RegionCode:
 
     def _stmt(self, s: ir.Stmt) -> None:
         match s:
-            case ir.Seq():
-                for part in s.stmts:
-                    self._stmt(part)
-            case ir.Store():
+            case ir.Store():  # most statements, and the match takes its cases in order
                 self.memory.registers.one_by_one.begin(s)
                 self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
                 self._ends.append(len(self.fn.block.body))
+            case ir.Seq():
+                for part in s.stmts:
+                    self._stmt(part)
             case ir.Claim():
                 self.memory.claim(s.buffer, s.indices, s)
             case ir.Matrix():
@@ -240,16 +240,19 @@ class RegionCode:
             self._stmt(s.body)
         self.bindings.vector = outer
 
-    def _cut(self, s: ir.For, lanes: int) -> Iterator[Lane]:
-        """The vectors of a loop, made when each is reached."""
+    def _cut(self, s: ir.For, lanes: int) -> Iterable[Lane]:
+        """The vectors of a loop."""
         if s.active is None:
-            yield from pieces(_static(s.extent), lanes, self._masked)
-            return
+            return pieces(_static(s.extent), lanes, self._masked)
+        return self._open(s, s.active, lanes)
+
+    def _open(self, s: ir.For, active: Expr, lanes: int) -> Iterator[Lane]:
+        """Those of a loop of whose points a run says how many count; made when each is reached."""
         for offset, width in whole_vectors(_static(s.extent), lanes):
-            if self._facts.reaches(s.active, offset + width):
+            if self._facts.reaches(active, offset + width):
                 yield Lane(offset, width, width)
             else:
-                mask = some_lanes(self.integers, s.active, offset, width, self.vector_bits)
+                mask = some_lanes(self.integers, active, offset, width, self.vector_bits)
                 yield Lane(offset, width, width, mask)
 
     def _lanes(self, s: ir.For) -> int:
