@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import pairwise
 
@@ -240,19 +240,16 @@ class RegionCode:
             self._stmt(s.body)
         self.bindings.vector = outer
 
-    def _cut(self, s: ir.For, lanes: int) -> Iterable[Lane]:
-        """The vectors of a loop."""
+    def _cut(self, s: ir.For, lanes: int) -> Iterator[Lane]:
+        """The vectors of a loop, made when each is reached."""
         if s.active is None:
-            return pieces(_static(s.extent), lanes, self._masked)
-        return self._open(s, s.active, lanes)
-
-    def _open(self, s: ir.For, active: Expr, lanes: int) -> Iterator[Lane]:
-        """Those of a loop of whose points a run says how many count; made when each is reached."""
+            yield from pieces(_static(s.extent), lanes, self._masked)
+            return
         for offset, width in whole_vectors(_static(s.extent), lanes):
-            if self._facts.reaches(active, offset + width):
+            if self._facts.reaches(s.active, offset + width):
                 yield Lane(offset, width, width)
             else:
-                mask = some_lanes(self.integers, active, offset, width, self.vector_bits)
+                mask = some_lanes(self.integers, s.active, offset, width, self.vector_bits)
                 yield Lane(offset, width, width, mask)
 
     def _lanes(self, s: ir.For) -> int:
