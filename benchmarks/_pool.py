@@ -8,13 +8,14 @@ exploits what it found would be judged by inventions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.record import Record
 from tilework.search.pool import Pool, PoolSpace
 from tilework.space.sketch import Sketch
@@ -24,7 +25,7 @@ NEAREST = 8
 """Recorded rows that count as a row's neighbours."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class ListedSketch(Sketch):
     """A sketch whose operators lead to listed rows only.
 

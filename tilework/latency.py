@@ -9,10 +9,11 @@ measurement does not have: four at most, three below one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from tilework.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Unit:
     """A unit of time, and how many seconds it is."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from tilework.frozen import frozen
 from tilework.overriding import override
 from tilework.target.identity import SAME_SPEED, DeviceIdentity
 
@@ -73,7 +73,7 @@ class Status(StrEnum):
     """The worker process, or its device, was lost, twice, for a reason outside the candidate."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Record:
     """One measured candidate: the columns of the dataset, in their order.
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from tilework.frozen import frozen
 from tilework.locks import Lock
 
 STAGES = ("read", "passes", "choose", "lower", "write", "emit", "pack", "link", "keep", "run")
@@ -31,7 +32,7 @@ class Spent:
     cpu_s: float = 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Watch:
     """The stages that were seen, by name."""
 

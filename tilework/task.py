@@ -7,10 +7,11 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.target import Target
 from tilework.te import ComputeDAG, Tensor
 
@@ -18,7 +19,7 @@ Rule = Callable[..., Any]
 """A sketch rule, ``rule(facts, state, stage)``; see `tilework.space.state`."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class SearchTask:
     """What is computed (``compute_dag``), where (``target``), and how often in its network.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.record import History, Purpose, Record, Status
 from tilework.target.identity import SAME_SPEED, DeviceIdentity
 
@@ -24,7 +24,7 @@ TEACHING = (Purpose.search, Purpose.final)
 """Purposes of records that say how fast a program is."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Trials:
     """Candidates of one workload on one target that were measured or failed, N of them.
 
@@ -117,7 +117,7 @@ def gathered(records: Sequence[Record], workload_key: str, target: str) -> Trial
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class OnDevice:
     """Trials whose latencies may be compared.
 

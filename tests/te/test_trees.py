@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilework import te
+from tilework.frozen import frozen
 from tilework.lower.ir import VALUES, Buffer, For, Load, Store, expressions, loads
 from tilework.te.expr import Axis, Cast, Const, Expr, children, rebuild, rewritten, walk
 
@@ -14,7 +13,7 @@ DATA, ROWS = (Buffer(n, (8,), t, "input") for n, t in (("data", "float32"), ("ro
 GATHERED = Load("float32", DATA, (Load("int32", ROWS, (AT,)),))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Chosen(Expr):
     """A class that the engine does not know."""
 

@@ -121,8 +121,7 @@ def _assemble(
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
-    with stage("pack"):
-        constants = memory.constant_block()
+    constants = memory.constant_block(helpers)
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):
@@ -140,7 +139,7 @@ def _assemble(
         steps=tuple(steps),
         arena_bytes=memory.arena_bytes,
         workspaces=tuple(workspaces if memory.symbols else sorted(workspaces)),
-        constants=constants,
+        constants=constants.result(),
         code=linked.code,
         report=report,
         symbols=memory.symbols,

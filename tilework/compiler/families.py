@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model.base import Rows
 from tilework.model.choice import HandOver
 from tilework.model.draft import Draft, draft_of
@@ -119,7 +119,7 @@ def _records(
     return [[] for _ in tasks], True
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Measured:
     """What records say of a member's programs.
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tilework.deferred import Deferred, Helpers
+from tilework.frozen import frozen
 from tilework.index.documents import Symbols, extent_document, table_document
 from tilework.index.extents import Extent
 from tilework.index.strides import Strides
@@ -67,7 +67,7 @@ def kernel_files(cache: Cache = None) -> KeptFiles | None:
     return KeptFiles(folder, limit, "kernels", kinds, shared)
 
 
-@dataclass(frozen=True)
+@frozen
 class Document:
     """A `tilework.lower.kernel.Kernel` without its code: of pieces, names and sizes."""
 
@@ -83,7 +83,7 @@ class Document:
     overwritable: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Chosen:
     """A choice as it is kept; None: there is none."""
 

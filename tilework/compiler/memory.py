@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.compiler.slots import Slot
+from tilework.deferred import Deferred, Helpers
 from tilework.dtypes import dtype_bytes, numpy_dtype
 from tilework.index.extents import Extent, known, known_shape, nbytes
 from tilework.index.strides import reach as reach_of
@@ -19,6 +21,7 @@ from tilework.lower.kernel import KernelArg
 from tilework.runtime.arena import Lifetime, aligned, place
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.image import Place, Ref, Room, Value
+from tilework.stages import Watch, stage, watch_here
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -154,14 +157,30 @@ class Memory:
             self._constant_bytes += aligned(self._constants[key].nbytes)
         return self._constants[key].offset
 
-    def constant_block(self) -> NDArray[Any]:
-        """All constants in one aligned block of bytes, each packed where it stays."""
+    def constant_block(self, helpers: Helpers) -> Deferred[NDArray[Any]]:
+        """All constants in one aligned block of bytes, each packed where it stays.
+
+        They are written by helpers, too, and are there once somebody has asked for the result.
+        """
         block = aligned_empty((self._constant_bytes,), "uint8")
+        parts, watch = [], watch_here()
         for one in self._constants.values():
             end = one.offset + one.nbytes
-            one.write(block[one.offset : end])
             block[end : aligned(end)] = 0
-        return block
+            parts.append(Deferred(partial(_write, one, block[one.offset : end], watch)))
+            helpers.start(parts[-1])
+
+        def whole() -> NDArray[Any]:
+            for part in parts:
+                part.result()
+            return block
+
+        return Deferred(whole)
+
+
+def _write(one: _Constant, out: NDArray[np.uint8], watch: Watch | None) -> None:
+    with stage("pack", watch):
+        one.write(out)
 
 
 def _where(array: NDArray[Any]) -> object:

@@ -44,7 +44,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -53,6 +53,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError, UnknownExtent
+from tilework.frozen import frozen
 from tilework.graph.operators import ValueType, infer, of_empty
 from tilework.graph.undecided import undecided_reason
 from tilework.index.extents import Extent, known_shape, shape_at
@@ -69,7 +70,7 @@ from tilework.index.symbols import (
 _WRITER = "tilework.graph.onnx.export"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Node:
     """One operator application; ``name`` is also the name of the value that it produces."""
 
@@ -79,7 +80,7 @@ class Node:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Network:
     """A network; see the module for its grammar.
 

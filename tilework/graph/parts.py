@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.graph.ir import Network
 from tilework.runtime.left import Left
 from tilework.runtime.other import OtherModel
 from tilework.runtime.parts_image import PartValue
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class OurPart:
     """A part that is compiled.
 
@@ -27,7 +27,7 @@ class OurPart:
     other: Callable[[], OtherModel]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TheirPart:
     """A part that the other engine runs."""
 
@@ -44,7 +44,7 @@ class TheirPart:
         return self.model.outputs
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Parts:
     """A network of which another engine runs some parts.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.frozen import frozen
 from tilework.graph.declare import Declared, declare_nodes
 from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
@@ -25,7 +25,7 @@ from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Call:
     """One fused kernel call.
 
@@ -46,7 +46,7 @@ class Call:
     complex: bool
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Plan:
     """How to run a network.
 

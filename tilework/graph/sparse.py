@@ -7,13 +7,13 @@ padding and groups, become `sparse_dense` and `sparse_conv` (`tilework.graph.ope
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import NetworkError
+from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, SPARSE
 from tilework.graph.passes import optimize
@@ -28,7 +28,7 @@ OWN_ZEROS = 0.5
 """Share of blocks of zeros from which a layer is converted for its own zeros."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SparseLayer:
     """A sparse layer of a network.
 

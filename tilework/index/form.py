@@ -8,15 +8,15 @@ same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, Number, known, typical
 
 Atom = TypeVar("Atom")
 
 
-@dataclass(frozen=True)
+@frozen
 class Form(Generic[Atom]):
     """``const + sum(coefficients[atom] * atom)`` over integers; no coefficient is 0.
 

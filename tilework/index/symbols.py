@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar, NoReturn, Union
 
 from tilework.errors import TileworkError
+from tilework.frozen import frozen
 from tilework.index.terms import added, interval, multiplied, place, quotient
 
 Point = Mapping["Symbol", int]
@@ -46,7 +46,7 @@ class Undecided(TileworkError, TypeError):
         self.sides, self.what = sides, what
 
 
-@dataclass(frozen=True)
+@frozen
 class Symbol:
     """A number that a run brings.
 
@@ -92,7 +92,7 @@ class Symbol:
         return self.low, self.high
 
 
-@dataclass(frozen=True)
+@frozen
 class Floor:
     """``whole // by`` as an atom, where it is no polynomial; ``by`` is positive."""
 

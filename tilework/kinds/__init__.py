@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from tilework.errors import TargetError
+from tilework.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Kind:
     """Where the rooms of a kind are, each as ``module:attribute``; see the module's text.
 

@@ -26,11 +26,11 @@ threads of a block, and `Barrier` is where they wait for each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Literal
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, size
 from tilework.index.strides import reach, row_major
 from tilework.index.symbols import Symbol, Symbolic, symbols_of
@@ -43,7 +43,7 @@ SCOPES = ("input", "output", "global", "block", "thread", "register")
 _INNER, _EXPRESSIONS = Parts("Stmt"), Parts("Expr", "Load")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Buffer:
     """A row-major array.
 
@@ -63,7 +63,7 @@ class Buffer:
     streamed: bool | Expr = False
     own_strides: tuple[Extent, ...] | None = None
 
-    @property
+    @cached_property
     def strides(self) -> tuple[Extent, ...]:
         """Elements between neighbours in each dimension."""
         return row_major(self.shape) if self.own_strides is None else self.own_strides
@@ -79,7 +79,7 @@ class Buffer:
         return 0 if self.size == 0 else reach(self.shape, self.strides, 1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Load(Expr):
     """One element of a buffer."""
 
@@ -87,7 +87,7 @@ class Load(Expr):
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Dot(Call):
     """A sum and several products by an instruction of the machine: a call that tells its meaning.
 
@@ -116,7 +116,7 @@ class Dot(Call):
         return self.instruction.meaning(self.args[0], *self.operands)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Store:
     """``buffer[indices] = value``."""
 
@@ -125,7 +125,7 @@ class Store:
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Claim:
     """The element is about to be written: its place may be fetched now. Computes nothing."""
 
@@ -133,7 +133,7 @@ class Claim:
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class For:
     """``for var in range(start, extent)``; expressions must stay within ``0 .. var.extent``.
 
@@ -154,7 +154,7 @@ class For:
     active: Expr | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class If:
     """``if cond: then else: orelse``."""
 
@@ -163,14 +163,14 @@ class If:
     orelse: Stmt | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Seq:
     """Statements in order."""
 
     stmts: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Let:
     """``var = value; body``: an index that is computed once."""
 
@@ -182,7 +182,7 @@ class Let:
 Action = Literal["clear", "load", "multiply", "store"]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Matrix:
     """Loops that a matrix unit does to all sums of a register tile at once.
 
@@ -216,14 +216,14 @@ class Matrix:
         return around, row.points, self.column.points, self.group.points
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Barrier:
     """All threads of the block (or of the warp) wait for each other and see what they wrote."""
 
     scope: Literal["block", "warp"] = "block"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Combine:
     """Each of ``lanes`` neighbouring threads gets the reduction of all their elements.
 
@@ -242,7 +242,7 @@ class Combine:
     scratch: Buffer | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class AsyncCopy:
     """``count`` neighbours are on their way from a global to a ``block`` buffer; see `Wait`.
 
@@ -257,19 +257,19 @@ class AsyncCopy:
     when: Expr | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Commit:
     """The thread's copies since the last one are a group."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Wait:
     """The thread's copies have arrived, but for those of its ``left`` latest groups."""
 
     left: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Gather:
     """Threads of a warp get elements at places that others name.
 
@@ -285,14 +285,14 @@ class Gather:
     element: Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Bits:
     """A register gets the bits of a function of a float: one of `tilework.te.functions`."""
 
     name: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Intrinsic:
     """What the threads of a warp do by one instruction.
 
@@ -310,7 +310,7 @@ BlockStmt = Barrier | Combine | AsyncCopy | Commit | Wait | Intrinsic
 Stmt = Store | Claim | For | If | Seq | Let | Matrix | BlockStmt
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Region:
     """A root nest.
 
@@ -345,7 +345,7 @@ class Region:
         return size(a.extent for a in self.threads)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Program:
     """A lowered schedule: regions run one after another over shared buffers."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilework.deferred import Awaited
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, nbytes
 from tilework.lower.ir import Program
 from tilework.space.packing import Packing
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelArg:
     """One argument: its shape as passed (packed shape for packed weights), and its role.
 
@@ -48,7 +49,7 @@ def kernel_args(program: Program, packing: Mapping[int, Packing]) -> tuple[Kerne
     return (*inputs, *outputs, *symbols)
 
 
-@dataclass(frozen=True)
+@frozen
 class Kernel:
     """Code of one scheduled task, in words of the target's kind.
 

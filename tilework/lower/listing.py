@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilework import kinds
+from tilework.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Listing:
     """Generated code, and what is known of it without a run.
 

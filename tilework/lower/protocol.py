@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework import kinds
 from tilework.deferred import Awaited, Helpers
+from tilework.frozen import frozen
 from tilework.index.extents import Extent
 from tilework.index.strides import Strides
 from tilework.lower.ir import Program
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilework.space.sketch import Sketch
 
 
-@dataclass(frozen=True)
+@frozen
 class Lowered:
     """A loop program and how its weight inputs must be packed (by input position)."""
 
@@ -49,7 +49,7 @@ class Lowering(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@frozen
 class Linked:
     """The program of a whole network, for an `Image`.
 

@@ -20,9 +20,9 @@ are linear.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tilework.dtypes import is_float
+from tilework.frozen import frozen
 from tilework.lower.common import ZERO, Index, const, expanded_loops, loop_var, nest, weighted_sum
 from tilework.lower.ir import For, Let, Stmt, seq
 from tilework.te.expr import Axis, Expr, Read, binary, children, rebuild, walk
@@ -32,7 +32,7 @@ _FAR = 1 << 30
 _EXPANDED = 64
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Names:
     """The integers that a reduction reads from memory, named.
 

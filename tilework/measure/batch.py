@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from tilework.frozen import frozen
 from tilework.measure.candidates import Candidate, Measured
 from tilework.measure.drift import slowdown
 from tilework.measure.error_text import shorten
@@ -32,7 +33,7 @@ from tilework.runtime.samples import quantile, spread
 JOBS = "tilework.measure.jobs"
 
 
-@dataclass(frozen=True)
+@frozen
 class Job:
     """What a worker is doing: build, prepare, calibrate, run or finals; `index` is a candidate."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilework.frozen import frozen
 from tilework.record import Status
 
 
-@dataclass(frozen=True)
+@frozen
 class Candidate:
     """A program to measure: a sketch of the task's space and a decision row.
 
@@ -23,7 +24,7 @@ class Candidate:
     model_id: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Measured:
     """How the measurement of one candidate ended.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilework.frozen import frozen
 from tilework.record import Status
 
 
-@dataclass(frozen=True)
+@frozen
 class BuildReply:
     """What a builder returns: a pickled kernel and its facts, or a status and an error text.
 
@@ -27,7 +28,7 @@ class BuildReply:
     compiler: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class RunReply:
     """What a runner returns for one kernel.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilework.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """Options of a `Measurer`, which takes each of them by its name. Devices have own defaults.
 

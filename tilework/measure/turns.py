@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.runtime.samples import (
     Call,
     HostStopwatch,
@@ -25,7 +25,7 @@ UNDISTURBED_QUANTILE = 0.1
 """Of samples that are all disturbed, which one stands for the kernel: waiting only adds time."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Turns:
     """Samples of one kernel, one per round: those of equal position belong together.
 

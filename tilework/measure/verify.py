@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilework.dtypes import is_float_array
+from tilework.frozen import frozen
 from tilework.measure.inputs import draw_inputs, stored_blocks
 from tilework.te.evaluate import evaluate
 from tilework.te.expr import Cast
@@ -31,7 +31,7 @@ _BASE_REDUCTION = 4096
 _ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
-@dataclass(frozen=True)
+@frozen
 class Answer:
     """The right outputs for inputs drawn from [`low`, 1] with a known seed."""
 
@@ -39,7 +39,7 @@ class Answer:
     outputs: tuple[np.ndarray, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Reference:
     """Inputs of a task, the right outputs, and how far an output may be off, relatively.
 
@@ -96,7 +96,7 @@ def make_reference(
     raise ValueError("the reference output is not finite for any inputs tried")
 
 
-@dataclass(frozen=True)
+@frozen
 class Deviation:
     """How a kernel's outputs differ from the reference.
 

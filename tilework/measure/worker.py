@@ -15,15 +15,15 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
+from tilework.frozen import frozen
 from tilework.measure.error_text import describe_exception
 
 
-@dataclass(frozen=True)
+@frozen
 class Birth:
     """What a worker has from the process that asks it: the first message of both.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model.base import Rows
 from tilework.model.climbing import Around, climbed
 from tilework.model.family import FamilyDraft, FamilySketch
@@ -33,7 +34,7 @@ class Found(NamedTuple):
     log: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Asked(FamilyDraft):
     """The draft of a family, which remembers what it has said.
 

@@ -6,7 +6,7 @@ A model ranks candidates of one task. It never generates code and never measures
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import TileworkError
+from tilework.frozen import frozen
 from tilework.model.draft import Draft
 
 Floats = NDArray[np.float64]
@@ -42,7 +43,7 @@ def _positive(seconds: Floats) -> Floats:
     return np.maximum(numbers, 1e-12)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Batch:
     """Candidates of one sketch of one task.
 
@@ -100,7 +101,7 @@ class Batch:
 _COMPUTED = {"draft_s", "block_s", "features"}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Observation:
     """Measured candidates of one sketch.
 

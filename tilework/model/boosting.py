@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.model import objective
 from tilework.model.base import Floats
 from tilework.model.matrix import Matrix
@@ -17,7 +17,7 @@ _LONGEST_MEMBER = 96
 """Trees of a member that has gone on and on."""
 
 
-@dataclass(frozen=True)
+@frozen
 class XGBParams:
     """Settings of the trees.
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.model.base import CostModelError
 from tilework.model.observed import Group
 
@@ -28,7 +28,7 @@ _OBJECTIVES = ("time", "throughput")
 _MOST_MEMBERS = 16
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Stored:
     """What a model consists of.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.index.symbols import Point, Symbol, typical_points
 from tilework.model.base import Rows
 from tilework.model.draft import Draft
@@ -31,7 +32,7 @@ _FAR = 2
 """How many times the greatest typical value an upper end has to be to be looked at, too."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FamilySketch:
     """A sketch of a task, and what it is at each of the task's typical points.
 
@@ -83,7 +84,7 @@ class FamilySketch:
         ]
 
 
-@dataclass(frozen=True)
+@frozen
 class FamilyDraft:
     """The draft of a kind of machine, of rows that are to serve several points."""
 
@@ -127,7 +128,7 @@ class FamilyDraft:
         return self.draft.machine(target)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Member:
     """A family at one of its typical points, as the static workload that its records are of.
 

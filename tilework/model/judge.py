@@ -9,12 +9,12 @@ layer are not independent, and neither is one layer on two targets.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import TileworkError
+from tilework.frozen import frozen
 from tilework.model.metrics import pairwise_accuracy
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ class JudgeError(TileworkError):
     """Cases that cannot be judged: unlike lengths, no weight, or an unknown ranker."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Case:
     """Measured programs of one workload on one target, and what rankers say of them.
 
@@ -193,7 +193,7 @@ Pair = tuple[str, str]
 """A workload's key and a target."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Fold:
     """One split: networks and a target that a model must not have seen.
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model.base import Floats
 from tilework.model.columns import behind
 from tilework.model.objective import Packs
 from tilework.model.observed import Group, ObservedTask, Programs
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Matrix:
     """What a fit looks at: rows of blocks, and what is known of their programs.
 

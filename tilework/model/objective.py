@@ -14,12 +14,12 @@ its group's best, with squared errors and the same number as weight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model.base import Floats
 
 HUBER = 1.0
@@ -31,7 +31,7 @@ _LARGEST = 8.0
 Objective = Callable[[Any, Any], tuple[Any, Any]]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Packs:
     """Programs to learn from: N packs of in all R blocks, in groups that compare.
 

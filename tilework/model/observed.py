@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model.base import Floats, Rows
 from tilework.model.metrics import labels_of
 
@@ -29,7 +30,7 @@ class Group(NamedTuple):
     device: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Programs:
     """Programs of one sketch, N of them, each once.
 

@@ -7,11 +7,12 @@ so that ties round alike.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilework.frozen import frozen
 
 COORDINATES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
@@ -24,7 +25,7 @@ _TIE = 1e-6  # what rounding the scale may have taken off a coordinate between t
 KINDS = ("nearest", "linear", "cubic")
 
 
-@dataclass(frozen=True)
+@frozen
 class Sampling:
     """How to sample one dimension.
 
@@ -53,7 +54,7 @@ class Sampling:
                 raise ValueError(f"unknown mode '{value}'; known: {', '.join(known)}")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Table:
     """What each element of the result is made of.
 

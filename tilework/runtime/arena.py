@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, known, round_up
 from tilework.runtime.arrays import ALIGN
 
 
-@dataclass(frozen=True)
+@frozen
 class Lifetime:
     """A value of ``size`` bytes, alive during the calls ``first`` to ``last``, inclusive."""
 

@@ -7,20 +7,20 @@ They say where that is by ``__cuda_array_interface__`` (CuPy, Numba, PyTorch) or
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
+from tilework.frozen import frozen
 from tilework.index.strides import row_major
 
 _CUDA, _CUDA_MANAGED = 2, 13  # of DLDeviceType
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}  # of DLDataTypeCode
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceArray:
     """An array in a device's memory.
 

@@ -9,8 +9,7 @@ than its record is put down to one of these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.latency import latency
 from tilework.runtime.executor import Roofline
 from tilework.runtime.image import Image, Step
@@ -22,7 +21,7 @@ LARGE = 0.1
 _MIB = 2.0**20
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelGap:
     """All calls of one kernel in a run, in milliseconds.
 
@@ -48,7 +47,7 @@ class KernelGap:
         return self.network_ms - (self.recorded_ms or 0.0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Gap:
     """A network's time beside the sum of its tasks' records, in milliseconds.
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, known, known_shape, nbytes, shape_at
 from tilework.index.symbols import Point, Symbol, Symbolic, is_static
 from tilework.latency import latency
@@ -53,7 +54,7 @@ class Place(NamedTuple):
     offset: Extent
 
 
-@dataclass(frozen=True)
+@frozen
 class Value:
     """An input or output of the network; ``io`` is the number of the buffer that holds it."""
 
@@ -83,7 +84,7 @@ class Value:
         return known_shape(self.shape)
 
 
-@dataclass(frozen=True)
+@frozen
 class Room(Value):
     """A buffer that holds an input and the output that continues it, by the name of the input.
 
@@ -94,7 +95,7 @@ class Room(Value):
     axis: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Ends:
     """What goes into a run and comes out of it.
 
@@ -155,7 +156,7 @@ class Ends:
         return tuple(places[id(v)] for v in self.io_values)
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """One kernel call: the function, its arguments, and what to say of it in tables.
 
@@ -192,7 +193,7 @@ TRANSFERRED_FROM = "transferred from "
 """How it begins for one that was measured for another target or workload, before their names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TaskReport:
     """How one task of the network was compiled.
 
@@ -296,7 +297,7 @@ def winograd_text(report: Sequence[TaskReport]) -> str:
     return "; ".join(lines)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Image:
     """A compiled network.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.runtime.other import shortened, version
 
 
-@dataclass(frozen=True)
+@frozen
 class Left:
     """What is left to another engine.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal, Protocol
 
 from tilework import kinds
 from tilework.errors import ModuleError, TargetError
+from tilework.frozen import frozen
 from tilework.runtime.image import Image
 from tilework.runtime.module import Module
 from tilework.runtime.parts import AnyModule, PartedModule
@@ -19,7 +20,7 @@ WeightsPlace = Literal["inside", "beside"]
 """Where a library's weights lie: in its own file, or in ``NAME.weights`` in the same folder."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LibraryLevel:
     """One kind of CPU that a library has code for.
 
@@ -37,7 +38,7 @@ class LibraryLevel:
     checked: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Library:
     """What was written.
 

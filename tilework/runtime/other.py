@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
+from tilework.frozen import frozen
 from tilework.locks import Lock
 from tilework.runtime.arrays import ALIGN, aligned_empty
 
@@ -38,7 +38,7 @@ _LONGEST = 400  # characters of the engine's own messages
 _SILENT = 4
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class OtherModel:
     """A part of a network as ONNX Runtime takes it.
 
@@ -59,7 +59,7 @@ class OtherModel:
     operators: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class OtherValue:
     """What the engine says of an input or output.
 
@@ -74,7 +74,7 @@ class OtherValue:
     shape: tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Weight:
     """Where a large constant lies in the file of a part's weights, in bytes from its beginning."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.runtime.left import Left
 from tilework.runtime.module import Module
 from tilework.runtime.other import OtherPart, room
@@ -15,7 +15,7 @@ from tilework.runtime.other import OtherPart, room
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class PartValue:
     """A value that parts hand over, or an input or output of the network.
 
@@ -37,7 +37,7 @@ class PartValue:
         return self.shape is not None and None not in self.shape and "(" not in self.dtype
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Part:
     """A module of ours, or a part of the other engine, and the values that it reads and writes."""
 
@@ -46,7 +46,7 @@ class Part:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PartsImage:
     """Everything that a network in parts consists of.
 

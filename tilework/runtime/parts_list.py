@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
+from tilework.frozen import frozen
 from tilework.runtime.left import Left
 from tilework.runtime.module import Module
 from tilework.runtime.other import OtherModel, OtherPart, Weight, layout
 from tilework.runtime.parts_image import Part, PartsImage, PartValue
 
 
-@dataclass(frozen=True)
+@frozen
 class ListedPart:
     """A part, without its code or model.
 
@@ -39,7 +39,7 @@ class ListedPart:
     weights: tuple[Weight, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class PartsList:
     """See `PartsImage`."""
 

@@ -12,9 +12,9 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol, cast
 
+from tilework.frozen import frozen
 from tilework.overriding import override
 from tilework.runtime.sequential import hopeless
 
@@ -33,7 +33,7 @@ MOST_DISTURBED = 10
 """Disturbed samples, for each that is wanted, after which a machine counts as busy for good."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Samples:
     """Seconds per call, one value per sample, in the order in which they were taken.
 
@@ -105,7 +105,7 @@ class RunDelay:
         self._files = []
 
 
-@dataclass(frozen=True)
+@frozen
 class Lap:
     """Some calls in a row.
 

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tilework.frozen import frozen
 
 TOLERANCE = 0.03
 """A candidate whose latency is at most this much above the best is a contender."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Check:
     """Of the first `samples`, `above` or more exceed `ratio` x (1 + `TOLERANCE`) x the best.
 

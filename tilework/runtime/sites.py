@@ -8,7 +8,7 @@ are evaluated, the arena is placed, and every reference is proved to lie within 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import ModuleError, ShapeError
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, known, most, nbytes
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.arena import Arena
@@ -37,7 +38,7 @@ _SPARE = 1 << 10
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Site:
     """A network at a point.
 

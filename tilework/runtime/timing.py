@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 
+from tilework.frozen import frozen
 from tilework.runtime.samples import Call, take_samples
 
 
-@dataclass(frozen=True)
+@frozen
 class BenchmarkResult:
     """Milliseconds per run, one value per repeat."""
 
@@ -51,7 +51,7 @@ class BenchmarkResult:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelTime:
     """One kernel call of a profiled network.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from tilework.frozen import frozen
 from tilework.search.options import TuningOptions
 
 LONGEST_GAP_S = 60.0
@@ -20,7 +20,7 @@ FEW = 3
 """Candidates of the first round of a task that hardly matters."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Goal:
     """What a run has spent when it is over, all of its starts together; None: no such limit.
 

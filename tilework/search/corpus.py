@@ -14,12 +14,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError, TileworkError
+from tilework.frozen import frozen
 from tilework.model import Batch, Observation
 from tilework.model.draft import draft_of
 from tilework.model.matrix import even_quota
@@ -41,7 +41,7 @@ MOST = 40_000
 """Records that a model of many targets is trained on at most."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Lesson:
     """Measured rows of one workload on one target and device, those that are learnt from.
 
@@ -65,7 +65,7 @@ class Lesson:
         return sum(len(o.batch) for o in self.observations)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Usable:
     """Trials of one device, and which of them may be learnt from."""
 

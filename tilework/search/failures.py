@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.record import Record
 
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
 
 
-@dataclass(frozen=True)
+@frozen
 class Cause:
     """One kind of failure: how often it occurred, and its first record."""
 
@@ -28,7 +28,7 @@ class Cause:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class TaskFailure:
     """A task none of whose candidates was valid.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model import Batch, Observation
 from tilework.model.metrics import pairwise_accuracy
 from tilework.record import Purpose, Record, Status
@@ -25,7 +25,7 @@ LEARNED = "xgb"
 """How the ids of learned models begin."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Known:
     """Records of one task that belong to its present space, in the order they were made.
 

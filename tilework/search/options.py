@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilework.errors import TileworkError
+from tilework.frozen import frozen
 
 
 class TuningError(TileworkError):
     """A tuning run that cannot start or cannot go on."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PolicyParams:
     """How hard one proposal step searches, and how its batch is composed.
 
@@ -51,7 +52,7 @@ class PolicyParams:
     guests: int = 6
 
 
-@dataclass(frozen=True)
+@frozen
 class TuningOptions:
     """What a run may spend. The first budget that is used up ends it.
 

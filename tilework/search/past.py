@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from tilework.frozen import frozen
 from tilework.record import History, Purpose, Record, writer_of
 from tilework.search.policy import SketchPolicy
 
 
-@dataclass(frozen=True)
+@frozen
 class PastRound:
     """What one writer measured of one task at once.
 

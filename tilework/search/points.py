@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.measure.candidates import Candidate, Measured
 from tilework.model.family import FamilySketch
 from tilework.overriding import override
@@ -26,7 +27,7 @@ from tilework.target.identity import DeviceIdentity
 from tilework.task import SearchTask
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasuredSketch(FamilySketch):
     """A sketch of a family whose rows are static programs at each of some points.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model import CostModel
 from tilework.model.draft import Draft, draft_of
 from tilework.record import History
@@ -26,7 +27,7 @@ _TWINS = 4
 """Candidates of a sibling that are neighbours, where it has decisions of its own."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Pool:
     """P candidates, one array entry each.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilework.frozen import frozen
 from tilework.model.metrics import ranking_metrics
 from tilework.record import Record
 from tilework.search.failures import TaskFailure
@@ -13,7 +14,7 @@ from tilework.search.protocol import Task
 from tilework.search.scheduler import TaskState
 
 
-@dataclass(frozen=True)
+@frozen
 class TaskRow:
     """One line of the task table.
 
@@ -38,7 +39,7 @@ class TaskRow:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Round:
     """A finished round: its records are kept.
 
@@ -67,7 +68,7 @@ class Round:
     drift: float = 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class TuneResult:
     """What came of a run.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tilework.frozen import frozen
 from tilework.record import History
 from tilework.search.family import space_for
 from tilework.search.options import TuningError, TuningOptions
@@ -15,7 +16,7 @@ from tilework.search.scope import Scope
 from tilework.target.identity import DeviceIdentity, identity_of
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TuningRun:
     """A run, as a session opens it.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.record import History
 from tilework.search.family import space_for
 from tilework.search.options import PolicyParams
@@ -17,7 +18,7 @@ from tilework.search.subject import Subject
 from tilework.target.identity import DeviceIdentity
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Scope:
     """One task, where it is searched, and whose word counts.
 

@@ -16,7 +16,7 @@ from tilework.deferred import Deferred, Helpers
 
 T = TypeVar("T")
 
-_NEEDED = ("onnx", "tilework.graph.onnx.cut", "tilework.compiler")
+_NEEDED = ("google.protobuf.internal.builder", "tilework.graph.onnx.cut", "tilework.compiler")
 """In the order in which they are needed."""
 
 

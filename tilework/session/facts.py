@@ -1,6 +1,6 @@
 """What a model's file says of itself: its content's digest, its inputs and outputs.
 
-Reading these takes ``onnx``, which is slow to import, and the digest takes all bytes of the file.
+Reading these takes protobuf, which is slow to import, and the digest takes all bytes of the file.
 So both are kept in the cache: the facts by the digest, and the digest by the files' sizes and
 times.
 """
@@ -12,12 +12,13 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
+from tilework.frozen import frozen
 from tilework.runtime.content import Content, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
@@ -39,7 +40,7 @@ _MOST_KEPT = 2**31
 """Bytes of a file that is no model: what a protobuf message may not have."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Declared:
     """An input or output as the file declares it: an extent is a number, a symbol, or None.
 
@@ -67,7 +68,7 @@ class Declared:
         return all(isinstance(n, int) for n in self.shape)
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """What is to be known of a model before it is compiled.
 
@@ -253,10 +254,10 @@ def parsed(data: bytes) -> onnx.ModelProto:
     Raises:
         NetworkError: it is none.
     """
-    import onnx
+    from tilework.graph.onnx.protos import messages
 
     try:
-        model = onnx.load_from_string(data)
+        model: onnx.ModelProto = messages().ModelProto.FromString(data)
     except Exception as e:  # the parser raises types of its own
         raise NetworkError(f"these {len(data)} bytes are no ONNX model: {str(e)[:200]}") from e
     if not model.graph.node and not model.graph.output:
@@ -265,27 +266,26 @@ def parsed(data: bytes) -> onnx.ModelProto:
 
 
 def _declared(value: onnx.ValueInfoProto) -> Declared:
-    from onnx import TensorProto
-
     from tilework.graph.onnx.inputs import element_type
+    from tilework.graph.onnx.protos import messages
     from tilework.graph.onnx.types import type_text
 
     if not value.type.HasField("tensor_type"):
         return Declared(value.name, type_text(value.type), ())
     dims = value.type.tensor_type.shape.dim
     each = (d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims)
-    text = value.type.tensor_type.elem_type == TensorProto.STRING
+    text = value.type.tensor_type.elem_type == messages().TensorProto.STRING
     dtype = type_text(value.type) if text else element_type(value)
     return Declared(value.name, dtype, tuple(each))
 
 
 def _outputs(model: onnx.ModelProto) -> tuple[Declared, ...]:
     """The outputs, with what the file does not declare of them inferred."""
-    import onnx
-
     outputs = [_loosely(o) for o in model.graph.output]
     if all(o.static and o.dtype and (o.shape or not o.tensor) for o in outputs):
         return tuple(outputs)
+    import onnx
+
     try:
         inferred = onnx.shape_inference.infer_shapes(_bare(model), data_prop=True).graph.output
     except Exception:  # of a model that the importer will have something to say about

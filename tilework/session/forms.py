@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import ShapeError, TileworkError
 from tilework.freed import give_back
+from tilework.frozen import frozen
 from tilework.revision import code_version
 from tilework.runtime.manifest import to_json
 from tilework.runtime.module import Module
@@ -51,7 +52,7 @@ Compiled = Module | PartedModule
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@frozen
 class How:
     """What forms are compiled for and with.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilework.frozen import frozen
 from tilework.session.facts import Declared
 
 _TYPES = {"float32": "float", "float64": "double"}
 
 
-@dataclass(frozen=True)
+@frozen
 class NodeArg:
     """An input or output.
 
@@ -38,7 +39,7 @@ def type_text(dtype: str) -> str:
     return f"tensor({_TYPES.get(dtype, dtype)})"
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelMetadata:
     """What the model's file says of itself."""
 

@@ -8,9 +8,9 @@ tile-sized buffer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from tilework.frozen import frozen
 from tilework.space.capabilities import (
     NOT_RAGGED,
     Bound,
@@ -26,7 +26,7 @@ from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, rewritten
 from tilework.te.tensor import Compute, Operation
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Attached:
     """A producer computed inside its consumer's nest, inside its ``depth`` outermost levels.
 
@@ -63,7 +63,7 @@ class Attached:
         return self.body if self.block is None else self.block.source
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Block:
     """One root loop nest.
 

@@ -7,14 +7,15 @@ sets on a block; lowering, decisions, limits and features read it there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilework.frozen import frozen
 from tilework.space.instructions import Instruction
 from tilework.space.straightline import Matrix, straight_line
 from tilework.te.expr import Axis, Compare, Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Dots:
     """Neighbouring points of a reduce axis that one instruction multiplies and sums.
 
@@ -30,7 +31,7 @@ class Dots:
         return self.instruction.terms
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class MatrixUnit:
     """What computes the register tiles that are large for vector registers.
 
@@ -46,7 +47,7 @@ class MatrixUnit:
     vectors: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Apart:
     """``sum of terms - less * sum of data``: a sum of ``data * (w - less)`` in two.
 
@@ -58,7 +59,7 @@ class Apart:
     less: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Whole:
     """``float32(sum of terms) * scale + more``: a sum of whole numbers, and what it stands for."""
 
@@ -66,7 +67,7 @@ class Whole:
     more: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Scaled:
     """``sum of factor * (sum over axes of terms)``.
 
@@ -87,7 +88,7 @@ class Scaled:
     whole: Whole | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Product:
     """A constant matrix times the data along one axis: ``reduce`` runs over columns.
 
@@ -99,7 +100,7 @@ class Product:
     matrix: Matrix
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Transform:
     """Constant matrices times data: the products in the order in which they are done."""
 
@@ -125,7 +126,7 @@ class Transform:
         return reads, writes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Ragged:
     """A reduction whose number of terms is data (`tilework.space.ragged`).
 
@@ -145,7 +146,7 @@ class Ragged:
 NOT_RAGGED = Ragged()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Scatter:
     """A reduction whose terms mean one point of an axis each (`tilework.space.scattering`).
 
@@ -163,7 +164,7 @@ class Scatter:
     single: frozenset[Axis]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Bound:
     """One comparison that guards a load, as ``slope * axis + step * tap + const >= 0``.
 

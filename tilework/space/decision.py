@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.space.blocks import Attached
 from tilework.te.expr import Axis
 
 Rows = NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Open:
     """A decision of one block before it has columns: a row takes one row of ``choices``.
 
@@ -33,7 +33,7 @@ class Open:
     attached: Attached | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Decision:
     """One open decision: ``columns`` of the row take together one row of ``choices``.
 

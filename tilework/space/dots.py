@@ -13,10 +13,11 @@ one word, or bits in each: ``uint8(word >> (8*k + s) & 15)``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tilework.dtypes import is_float
+from tilework.frozen import frozen
 from tilework.index.extents import Extent
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
@@ -86,7 +87,7 @@ def _neighbours(read: x.Read) -> x.Expr:
     return several[-1] if several else read.indices[-1]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class BytesOfWord:
     """``uint8(word >> shift & mask)``, or int8: bits of the byte of a word that a shift says."""
 

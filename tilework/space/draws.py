@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
+from tilework.frozen import frozen
 from tilework.space.decision import Decision, Rows
 from tilework.te.expr import Axis
 
@@ -18,7 +18,7 @@ _MOST = 1 << 62
 """Rows of a joint table beyond which its rows have no numbers."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Draws:
     """How the decisions of a block are drawn.
 
@@ -60,7 +60,7 @@ class Draws:
             self.joint.into(columns, rng)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Joint:
     """Tiles of several axes, each row of their common table alike, without those that do not fit.
 
@@ -112,7 +112,7 @@ class Joint:
             _write(columns, d, order[first[which] + at])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Inner:
     """The innermost tiles of a table of choices.
 

@@ -9,9 +9,9 @@ interpreter runs the meaning, and the kind's code generator has one emitter a ro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tilework.frozen import frozen
 from tilework.te.expr import Binary, Cast, Expr, binary
 from tilework.te.functions import cast
 
@@ -28,7 +28,7 @@ def sum_of_products(acc: Expr, left: Sequence[Expr], right: Sequence[Expr]) -> E
     return acc
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Fragment:
     """What each thread of a warp holds of an operand.
 
@@ -42,7 +42,7 @@ class Fragment:
     element: Callable[[Ints, Ints, Ints], tuple[Ints, Ints]]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Instruction:
     """``result[m, n] += sum over t < terms: left[m, t] * right[n, t]``, for whole operands.
 

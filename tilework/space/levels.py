@@ -8,10 +8,11 @@ roles and never for positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal
+
+from tilework.frozen import frozen
 
 
 class Role(StrEnum):
@@ -35,7 +36,7 @@ class Role(StrEnum):
     """As `register`, and the last axis is a vector."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Level:
     """One level of tiling; ``kind`` is ``S`` for spatial axes, ``R`` for reduce axes."""
 
@@ -43,7 +44,7 @@ class Level:
     role: Role
 
 
-@dataclass(frozen=True)
+@frozen
 class Levels:
     """The levels of a stage, outermost first; the last one is its register tile.
 
@@ -120,7 +121,7 @@ class Levels:
         return next((i for i, level in enumerate(self.items) if level.kind == "R"), 0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Tiling:
     """How a kind of machine tiles stages.
 

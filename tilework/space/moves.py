@@ -18,13 +18,13 @@ one that is known already, is tried again from its parent.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
+from tilework.frozen import frozen
 from tilework.space.decision import Decision, Rows
 
 Indices = NDArray[np.int64]
@@ -44,7 +44,7 @@ _LARGEST = 1024
 """Choices of a table in which steps are looked for: pairs of them are compared."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Arrows:
     """From each choice to others: of choice ``i`` to ``to[start[i] : start[i] + count[i]]``."""
 

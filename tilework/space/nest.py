@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, Typical, ceil_div, size
 from tilework.index.symbols import Symbolic
 from tilework.space.blocks import Attached, Block
@@ -42,7 +42,7 @@ def typical(axis: Axis) -> Typical:
     return axis.typical
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class BlockNest:
     """Loop extents of one block for P decision rows.
 
@@ -150,7 +150,7 @@ class BlockNest:
         return trips
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class BlockRows:
     """Rows as one block sees them: many differ only in what other blocks do.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import round_tf32
+from tilework.frozen import frozen
 from tilework.space.winograd.weights import WeightTransform
 
 
-@dataclass(frozen=True)
+@frozen
 class Packing:
     """How a weight tensor is rearranged before the kernel runs.
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.space.levels import Levels
 from tilework.te.tensor import Compute
 
 
-@dataclass(frozen=True)
+@frozen
 class Root:
     """A nest of its own."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Inlined:
     """Substituted into its readers."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class At:
     """Computed per tile of its reader's nest, inside the ``depth`` outermost levels of it."""
 
@@ -26,14 +25,14 @@ class At:
     depth: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Fused:
     """Computed on the finished register tile of ``anchor``, a reduction with a nest of its own."""
 
     anchor: Compute
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class FinishedBy:
     """A reduction that ``stage``, which is computed per tile of another nest, finishes."""
 
@@ -43,7 +42,7 @@ class FinishedBy:
 Place = Root | Inlined | At | Fused | FinishedBy
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class StagePlan:
     """What becomes of one stage.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
 from tilework.space.nest import BlockRows
@@ -15,7 +15,7 @@ from tilework.space.protocol import space_of
 from tilework.target import Target
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RowPrograms:
     """What rows of decisions are, asked of the target's kind for a whole population at once.
 

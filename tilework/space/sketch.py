@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows, around
 from tilework.space.describe import describe
@@ -30,7 +31,7 @@ _MOVES = 4
 """Draws of the decisions that a row does not bring along from another sketch."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Sketch:
     """A family of schedules of one task; one row of integers selects one schedule.
 

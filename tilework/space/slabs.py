@@ -15,9 +15,10 @@ the threads share slabs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, most, nbytes, size, typical
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
@@ -29,7 +30,7 @@ Places = tuple[int | None, ...]
 """By dimension of a tensor: the number of the row axis that it is, or None."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Slabs:
     """How a computation is cut into slabs.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.space.derive import derive
 from tilework.space.protocol import space_of
 from tilework.space.sketch import Sketch
@@ -21,7 +21,7 @@ _SPACES: BoundedCache[tuple[int, str, tuple[Rule, ...]], SearchSpace] = BoundedC
 """By the identity of the DAG, which a kept space keeps alive."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class SearchSpace:
     """All sketches of a task, derived by rules from its compute DAG alone."""
 

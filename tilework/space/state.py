@@ -8,10 +8,11 @@ of the stage; a `Branch`, after which the later rules are tried on the same stat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
+from tilework.frozen import frozen
 from tilework.space.levels import Levels, Tiling
 from tilework.space.plan import At, FinishedBy, Fused, Inlined, Root, StagePlan
 from tilework.space.winograd.weights import WeightTransform
@@ -20,7 +21,7 @@ from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute, Operation
 
 
-@dataclass(frozen=True)
+@frozen
 class Widths:
     """How a reduction is cut into partial results (`tilework.space.rfactor`).
 
@@ -33,7 +34,7 @@ class Widths:
     parts: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class State:
     """A partial sketch: what was decided for the stages visited so far.
 

@@ -11,14 +11,15 @@ For the transforms of Winograd's F(4, 3) that makes 12 operations of 16 (data) a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from tilework.frozen import frozen
 
 Matrix = tuple[tuple[float, ...], ...]
 Sum = tuple[tuple[float, int], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class StraightLine:
     """Values in order: the inputs ``0 .. inputs - 1``, then one per sum.
 

@@ -7,13 +7,13 @@ those over symbolic extents: a tile is no longer than its axis, and a sum is cut
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.space.decision import Decision, Rows
 from tilework.space.sketch import Sketch
 from tilework.te.expr import Axis
@@ -34,7 +34,7 @@ class _Tiling(NamedTuple):
         return list(self.decision.columns)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Twin:
     """A sketch and what it is at a point.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilework.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class ChainLimits:
     """Which depthwise and pointwise convolutions in a row share a group; see `graph.chains`.
 

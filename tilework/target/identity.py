@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from tilework import kinds
+from tilework.frozen import frozen
 from tilework.target.base import Target
 
 SAME_SPEED = 1.25
@@ -25,7 +25,7 @@ by less than this rank schedules alike.
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceIdentity:
     """A device as records know it. The host's name is no part of it: equal machines are equal.
 

@@ -5,11 +5,11 @@ Operators fold integer literals; indices stay short that way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Union
 
 from tilework.dtypes import NARROW_FLOATS, integer_range, is_float, wrapped
+from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.index.symbols import Symbolic, Whole, range_of
 from tilework.index.whole import folded
@@ -20,7 +20,7 @@ INTEGER_OPS = ("//", "%", "quot", "rem", "&", "|", "^", "<<", ">>")
 BINARY = ("+", "-", "*", "/", "max", "min", *INTEGER_OPS)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Expr:
     """Base of all expression nodes; ``dtype`` is the NumPy name of the value's type."""
 
@@ -84,7 +84,7 @@ class Expr:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Const(Expr):
     """A literal. That of an integer may be an extent that a run brings."""
 
@@ -101,7 +101,7 @@ class Const(Expr):
         return self.value if isinstance(self.value, Symbolic) else int(self.value)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Binary(Expr):
     """Arithmetic, of the operators `BINARY`; both sides have the node's dtype.
 
@@ -113,7 +113,7 @@ class Binary(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Compare(Expr):
     """A comparison ``< <= > >= == !=``; dtype ``bool``."""
 

@@ -7,12 +7,12 @@ vary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilework.dtypes import converted, is_float, is_integer, numpy_dtype, round_bfloat16, wrapped
+from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.index.whole import COMPARE
 from tilework.te import expr as x
@@ -34,7 +34,7 @@ def rounded(value: Any, dtype: str, override: str | None) -> Any:
     return value if exact else round_bfloat16(np.asarray(value))
 
 
-@dataclass(frozen=True)
+@frozen
 class Range:
     """The part of an axis that is being evaluated, and its grid dimension."""
 

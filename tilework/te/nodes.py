@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from tilework.dtypes import integer_range, is_float
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, Typical, known, most, typical
 from tilework.index.symbols import Symbolic
 from tilework.te.arithmetic import Expr, ExprLike, wrap
@@ -19,7 +20,7 @@ from tilework.te.arithmetic import Expr, ExprLike, wrap
 REDUCTIONS = ("sum", "prod", "max", "min")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Axis(Expr):
     """An iteration axis ``0 <= name < extent``; ``kind`` is ``"spatial"`` or ``"reduce"``."""
 
@@ -53,7 +54,7 @@ class Axis(Expr):
         return typical(self.extent)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Logic(Expr):
     """``and`` / ``or`` of two predicates."""
 
@@ -62,14 +63,14 @@ class Logic(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Not(Expr):
     """Negation of a predicate."""
 
     a: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Select(Expr):
     """``cond ? a : b``, both sides evaluated."""
 
@@ -78,7 +79,7 @@ class Select(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class IfThenElse(Expr):
     """``cond ? a : b`` where the side not taken is never evaluated: it may index out of range."""
 
@@ -87,14 +88,14 @@ class IfThenElse(Expr):
     b: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Cast(Expr):
     """Conversion of ``a`` to the node's dtype."""
 
     a: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Call(Expr):
     """A math function (`exp`, `log`, `sqrt`, ...) of its arguments."""
 
@@ -102,7 +103,7 @@ class Call(Expr):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Read(Expr):
     """One element of ``tensor`` at ``indices``."""
 
@@ -110,7 +111,7 @@ class Read(Expr):
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Lookup(Expr):
     """An element of a small constant matrix: ``values[indices]``.
 
@@ -124,7 +125,7 @@ class Lookup(Expr):
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Reduce(Expr):
     """Reduction of ``source`` over ``axes``; ``kind`` is one of `REDUCTIONS`.
 
@@ -158,7 +159,7 @@ def reduce_identity(kind: str, dtype: str) -> float:
     return integer_range(dtype)[kind == "min"]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Placeholder:
     """An input of the computation."""
 
@@ -167,7 +168,7 @@ class Placeholder:
     dtype: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Compute:
     """A compute declaration: ``name[axes] = body`` for every point of the spatial axes."""
 
@@ -195,7 +196,7 @@ class Compute:
 Operation = Placeholder | Compute
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Tensor:
     """A multi-dimensional value defined by ``op``; index it to read one element."""
 

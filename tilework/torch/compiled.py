@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter, is_, itemgetter
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from tilework.errors import NetworkError, TileworkError
+from tilework.frozen import frozen
 from tilework.graph.aten.decompositions import decompositions
 from tilework.index.symbols import range_of
 from tilework.locks import Lock
@@ -23,7 +23,7 @@ Ranges = tuple[tuple[int, int, int], ...]
 """Of each number among a graph's inputs the least, the greatest, and which it is equal to."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Form:
     """What runs the graph for one choice of sizes and parameters.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from tilework.dtypes import PRECISIONS, Precision
 from tilework.errors import TileworkError
+from tilework.frozen import frozen
 
 _PLAIN_MODES = (None, "default", "reduce-overhead")
 _TUNING_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
@@ -15,7 +16,7 @@ _TRIALS = 1000
 """Measurements of ``mode="max-autotune"``, all tasks of a graph together."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """Options of a compilation.
 

@@ -9,7 +9,7 @@ import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.errors import TileworkError
+from tilework.frozen import frozen
 from tilework.model.draft import draft_of
 from tilework.record import (
     Catalogue,
@@ -59,7 +60,7 @@ Judge = Callable[[Sketch, Rows], NDArray[np.float64]]
 """Seconds of a sketch's rows, or numbers in proportion to them."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Guest:
     """A schedule of a task that comes from elsewhere.
 
@@ -87,7 +88,7 @@ class Guest:
         return f"{self.workload} on {self.origin}" if self.workload else self.origin
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Source:
     """Records of one workload and target: ``task`` is what they are of."""
 

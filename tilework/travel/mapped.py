@@ -8,11 +8,10 @@ where the whole row is not valid, or another machine may want it otherwise, its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.model.draft import draft_of
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows
@@ -37,7 +36,7 @@ _UNKNOWN = 0.25
 """Cost of any choice of a decision that the source does not have, beside its first one's 0."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Reach:
     """What of a machine scales tiles: lanes of a vector, vector registers, caches, threads.
 
@@ -63,7 +62,7 @@ class Reach:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Mapped:
     """Rows of the target sketch.
 
@@ -125,7 +124,7 @@ def alternatives(
     return Mapped(joined.rows[order], joined.origin[order], joined.cost[order])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Near:
     """Of one decision: K choices for each of P rows, the nearest first, and how far they are."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Decision
 from tilework.space.sketch import Sketch
@@ -25,7 +25,7 @@ Name = tuple[object, ...]
 """A decision's place in its sketch: equal for decisions that mean the same."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Pair:
     """A decision of the target sketch and what decides the same in the source sketch, if any."""
 

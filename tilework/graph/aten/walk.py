@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tilework.frozen import frozen
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.graph.aten.convert import CONVERTERS
 from tilework.graph.aten.convert.quantised import kept
@@ -24,7 +24,7 @@ _LARGEST_FOLDED = 2**24
 """Elements of a result that is computed now because it depends on constants alone."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Stays:
     """A node that has no place in a network, and why."""
 
@@ -51,7 +51,7 @@ class Computed(NamedTuple):
     order: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Translation:
     """What became of a graph.
 

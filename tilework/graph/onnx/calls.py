@@ -138,9 +138,7 @@ def body(
 def _renamed(
     node: onnx.NodeProto, names: Mapping[str, str], prefix: str, attributes: Mapping[str, Any]
 ) -> onnx.NodeProto:
-    import onnx
-
-    new = onnx.NodeProto(
+    new = type(node)(
         op_type=node.op_type,
         domain=node.domain,
         overload=node.overload,

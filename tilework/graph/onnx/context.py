@@ -12,6 +12,7 @@ from tilework.graph.ir import Builder
 from tilework.graph.onnx.budget import Budget
 from tilework.graph.onnx.numbers import Known, Numbers
 from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.protos import attribute_value
 from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.tensors import read_sparse, read_tensor
 from tilework.graph.operators.base import ANY
@@ -195,9 +196,7 @@ Converter = Callable[[OnnxContext, "onnx.NodeProto"], Result]
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     """The attributes of a node, texts decoded."""
-    from onnx import helper
-
-    result = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    result = {a.name: attribute_value(a) for a in node.attribute}
     return {k: v.decode() if isinstance(v, bytes) else v for k, v in result.items()}
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
+from tilework.frozen import frozen
 from tilework.graph.onnx.content import without_weights
 from tilework.graph.onnx.messages import first_line
+from tilework.graph.onnx.protos import messages
 from tilework.runtime.content import Content, read_content, unreadable
 
 if TYPE_CHECKING:
     import onnx
 
+_PLAIN = (".onnx", ".pb")
+"""Endings of files that hold a message as it is."""
 _LARGEST = 2**31  # bytes; what a protobuf message may have. Weights beside the file do not count
 
 
-@dataclass(frozen=True)
+@frozen
 class ReadModel:
     """A model that was read, the file that it was in, and that file's bytes.
 
@@ -39,8 +42,6 @@ def read(path: Path, content: Content | None = None) -> ReadModel:
     Raises:
         NetworkError: the file is missing, or not an ONNX file.
     """
-    import onnx
-
     try:
         size = path.stat().st_size
         if size >= _LARGEST and path.is_file():
@@ -51,9 +52,7 @@ def read(path: Path, content: Content | None = None) -> ReadModel:
         if content is None:
             with open(path, "rb", buffering=0) as opened:
                 content = read_content(opened, size)
-        file: Any = io.BytesIO(without_weights(content))
-        file.name = str(path)  # its ending says in which form it is
-        model = onnx.load(file, load_external_data=False)
+        model = _parsed(without_weights(content), path)
     except OSError as e:
         raise unreadable(path, e) from e
     except NetworkError:
@@ -63,3 +62,15 @@ def read(path: Path, content: Content | None = None) -> ReadModel:
     if not model.graph.node and not model.graph.output:
         raise NetworkError(f"'{path}' is not a valid ONNX file: it holds no network")
     return ReadModel(path, model, content)
+
+
+def _parsed(data: bytes, path: Path) -> onnx.ModelProto:
+    """A model, in the form that the ending of its file's name says."""
+    if path.suffix in _PLAIN:
+        model: onnx.ModelProto = messages().ModelProto.FromString(data)
+        return model
+    import onnx
+
+    file: Any = io.BytesIO(data)
+    file.name = str(path)
+    return onnx.load(file, load_external_data=False)

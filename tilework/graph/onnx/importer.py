@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import onnx
 
 OLDEST_OPSET = 6
+_OF_ALL_RELEASES = 22
+"""The newest one of the oldest release of ``onnx`` that serves."""
 
 
 def from_onnx(
@@ -168,9 +170,11 @@ def opset_of(model: onnx.ModelProto) -> int:
     Raises:
         NetworkError: it is none that is supported.
     """
+    versions: list[int] = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    if versions and OLDEST_OPSET <= versions[0] <= _OF_ALL_RELEASES:
+        return versions[0]
     import onnx
 
-    versions: list[int] = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
     newest: int = onnx.defs.onnx_opset_version()
     if not model.opset_import:
         raise NetworkError("the file is corrupt: it names no operator set")

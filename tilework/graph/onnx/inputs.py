@@ -16,6 +16,7 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded, ShapesRefused
+from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
 from tilework.graph.onnx.symbols import evaluated, names_in, unbound
 from tilework.graph.operators import MAX_ELEMENTS
@@ -108,16 +109,14 @@ def element_type(value: Any) -> str:
     Raises:
         NetworkError: it is not a tensor, or of a type that does not exist.
     """
-    from onnx import TensorProto, helper
-
     if not value.type.HasField("tensor_type"):
         kind = (value.type.WhichOneof("value") or "nothing").removesuffix("_type")
         raise NetworkError(f"input '{value.name}' is not a tensor ({kind})")
     number = value.type.tensor_type.elem_type
-    if number == TensorProto.STRING:
+    if number == messages().TensorProto.STRING:
         return "string"
     try:
-        return str(helper.tensor_dtype_to_np_dtype(number))
+        return str(numpy_type(number))
     except KeyError:
         raise NetworkError(f"input '{value.name}' is of an unknown type ({number})") from None
 

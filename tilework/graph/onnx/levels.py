@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tilework.frozen import frozen
+
 if TYPE_CHECKING:
     import onnx
 
@@ -37,7 +39,7 @@ class Nodes:
     refused: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """Who runs which nodes, and when.
 

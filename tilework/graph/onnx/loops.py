@@ -10,6 +10,7 @@ import numpy as np
 from tilework.graph.onnx.branches import Visitor, constants_of, visit_body
 from tilework.graph.onnx.context import Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.protos import numpy_type
 from tilework.graph.onnx.scopes import Meaning, Scopes
 from tilework.graph.onnx.sequences import entry, joined
 from tilework.index.extents import known
@@ -162,14 +163,12 @@ def _stacked(c: Scopes, items: Sequence[Meaning], axis: int, declared: Any) -> M
     """What the trips gave one after another, along a new dimension."""
     if items:
         return joined(c, items, axis, True, declared.name)
-    from onnx import helper
-
     kind = declared.type.tensor_type
     shape = [d.dim_value for d in kind.shape.dim]
     if not kind.HasField("shape") or not all(d.HasField("dim_value") for d in kind.shape.dim):
         raise Unsupported("it makes no trip, and the shape of what it gives is not declared")
     shape.insert(axis, 0)
-    return np.empty(shape, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return np.empty(shape, numpy_type(kind.elem_type))
 
 
 VISITORS: dict[str, Visitor] = {"Loop": _loop, "Scan": _scan}

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Union
 
 import numpy as np
 
 from tilework.dtypes import is_float, is_integer, numpy_dtype
+from tilework.frozen import frozen
 from tilework.graph.onnx.shares import Share, share_of
 from tilework.index.extents import Extent
 from tilework.index.symbols import Symbol, Symbolic, symbols_of
@@ -24,7 +24,7 @@ class NotKnown(Exception):
     """What an operator makes of such numbers is no such number; it may be computed in a run."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Numbers:
     """A tensor of known shape, of whose numbers some are extents that a run brings.
 

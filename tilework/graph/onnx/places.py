@@ -15,14 +15,15 @@ of. Whoever packs a model can make links, too; these folders hold nothing but mo
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tilework.errors import NetworkError
+from tilework.frozen import frozen
 from tilework.runtime.content import Content
 
 
-@dataclass(frozen=True)
+@frozen
 class Places:
     """The folders of a model.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Union
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import NetworkError
+from tilework.frozen import frozen
 from tilework.graph.ir import Builder
 from tilework.graph.onnx.context import OnnxContext, Unsupported, written
 from tilework.graph.onnx.numbers import Numbers
@@ -25,7 +25,7 @@ _MOST_EXPANDED = 100_000  # nodes that nested graphs and functions may become, a
 _DEEPEST = 40  # of them within each other
 
 
-@dataclass(frozen=True)
+@frozen
 class Computed:
     """A value of the network, and the inputs of the model that it is computed from."""
 
@@ -33,7 +33,7 @@ class Computed:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Listed:
     """A sequence whose length is known, or, without items, an optional value that is not there."""
 

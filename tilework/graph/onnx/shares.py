@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent
 from tilework.index.symbols import Symbolic, exact_quotient, range_of
 
@@ -13,7 +13,7 @@ _EXACT = 1 << 24
 """Whole numbers up to it are numbers of float32, and quotients of them round to no other floor."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Share:
     """``whole / by``; what makes one that float32 may not have exactly gives None."""
 

@@ -64,6 +64,52 @@ def attributes_of(op: str, opset: int) -> frozenset[str] | None:
     return None if schema is None else frozenset(schema.attributes)
 
 
+def strange(node: onnx.NodeProto, opset: int) -> list[str]:
+    """Attributes of a node that the standard does not know in this opset."""
+    known = _known(node.op_type)
+    names = [a.name for a in node.attribute if known.get(a.name, opset + 1) > opset]
+    taken = attributes_of(node.op_type, opset) if names else None
+    return [] if taken is None else [name for name in names if name not in taken]
+
+
+@cache
+def _known(op: str) -> dict[str, int]:
+    """Attributes that an operator has from an opset on: of most nodes no schema is looked at."""
+    each = (text.partition(":") for text in USUAL.get(op, "").split())
+    return {name: int(since or 1) for name, _, since in each}
+
+
+USUAL = {
+    "AveragePool": "auto_pad ceil_mode:10 count_include_pad:7 kernel_shape pads strides",
+    "BatchNormalization": "epsilon momentum training_mode:14",
+    "Cast": "to",
+    "Concat": "axis",
+    "Constant": "value",
+    "ConstantOfShape": "value",
+    "Conv": "auto_pad dilations group kernel_shape pads strides",
+    "ConvTranspose": "auto_pad dilations group kernel_shape output_padding output_shape pads "
+    "strides",
+    "Elu": "alpha",
+    "Flatten": "axis",
+    "Gather": "axis",
+    "Gelu": "approximate",
+    "Gemm": "alpha beta transA transB",
+    "HardSigmoid": "alpha beta",
+    "LRN": "alpha beta bias size",
+    "LayerNormalization": "axis epsilon stash_type",
+    "LeakyRelu": "alpha",
+    "MaxPool": "auto_pad ceil_mode:10 dilations:10 kernel_shape pads storage_order:8 strides",
+    "Pad": "mode",
+    "Reshape": "allowzero:14",
+    "Resize": "coordinate_transformation_mode:11 cubic_coeff_a:11 mode nearest_mode:11",
+    "Shape": "end:15 start:15",
+    "Softmax": "axis",
+    "Split": "axis",
+    "Transpose": "perm",
+}
+"""Attributes that operators have in every opset since one: the first, if none is named."""
+
+
 def _schema(op: str, opset: int) -> Any:
     """The operator's schema (``onnx.defs.OpSchema``), or None."""
     import onnx

@@ -15,6 +15,7 @@ from tilework.graph.onnx.budget import ALLOWANCE, Budget
 from tilework.graph.onnx.content import OWN
 from tilework.graph.onnx.messages import first_line
 from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.runtime.content import Content
 
 if TYPE_CHECKING:
@@ -40,11 +41,8 @@ def read_tensor(tensor: onnx.TensorProto, places: Places | None, budget: Budget)
         NetworkError: the tensor is damaged or too large, or its file is missing, short, or
             outside the model's folders.
     """
-    import onnx
-    from onnx import helper, numpy_helper
-
     try:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        if tensor.data_location == tensor.EXTERNAL:
             entries = {e.key: e.value for e in tensor.external_data}
             if OWN in entries and places is not None and places.content is not None:
                 return _inside(tensor, entries, places.content, budget)
@@ -53,9 +51,9 @@ def read_tensor(tensor: onnx.TensorProto, places: Places | None, budget: Budget)
         in_file = _check_size(tensor, raw)
         _take(tensor, budget, _elements(tensor) * _itemsize(tensor) - in_file)
         if raw is not None and tensor.data_type in _plain():
-            kind = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+            kind = numpy_type(tensor.data_type)
             return np.frombuffer(raw, kind).reshape(tuple(tensor.dims))
-        return numpy_helper.to_array(tensor)
+        return _by_onnx(tensor)
     except NetworkError:
         raise
     except Exception as e:  # whatever a damaged tensor makes the reader raise
@@ -104,9 +102,7 @@ def _take(tensor: onnx.TensorProto, budget: Budget, size: int) -> None:
 
 def _itemsize(tensor: onnx.TensorProto) -> int:
     """Bytes of an element in memory; those that share a byte in the file have one each."""
-    from onnx import helper
-
-    return int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    return numpy_type(tensor.data_type).itemsize
 
 
 def _elements(tensor: onnx.TensorProto) -> int:
@@ -117,9 +113,7 @@ def _elements(tensor: onnx.TensorProto) -> int:
 
 def _num_bytes(tensor: onnx.TensorProto) -> int:
     """Size of the tensor's data in bytes, by its shape and element type."""
-    from onnx import TensorProto
-
-    name = TensorProto.DataType.Name(tensor.data_type)
+    name = tensor.DataType.Name(tensor.data_type)
     bits = _PACKED_BITS.get(name)
     if bits is None:
         bits = 8 * _itemsize(tensor)
@@ -129,11 +123,9 @@ def _num_bytes(tensor: onnx.TensorProto) -> int:
 @cache
 def _plain() -> frozenset[int]:
     """Element types whose bytes in a file are NumPy's, where the low byte comes first."""
-    from onnx import TensorProto
-
     names = ("FLOAT", "DOUBLE", "FLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16",
              "UINT32", "UINT64")  # fmt: skip
-    return frozenset(getattr(TensorProto, name) for name in names)
+    return frozenset(messages().TensorProto.DataType.Value(name) for name in names)
 
 
 def _check_size(tensor: onnx.TensorProto, raw: bytes | None) -> int:
@@ -215,13 +207,17 @@ def _array(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> np.ndarray:
     Raises:
         ValueError: they are too few.
     """
-    from onnx import TensorProto, helper, numpy_helper
-
-    filled = TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
-    if TensorProto.DataType.Name(tensor.data_type) not in _PACKED_BITS:
-        return data.view(helper.tensor_dtype_to_np_dtype(tensor.data_type)).reshape(tensor.dims)
+    if tensor.DataType.Name(tensor.data_type) not in _PACKED_BITS:
+        return data.view(numpy_type(tensor.data_type)).reshape(tensor.dims)
+    filled = type(tensor)(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
     filled.raw_data = data.tobytes()
-    return numpy_helper.to_array(filled)
+    return _by_onnx(filled)
+
+
+def _by_onnx(tensor: onnx.TensorProto) -> np.ndarray:
+    from onnx import numpy_helper
+
+    return numpy_helper.to_array(tensor)
 
 
 def _number(tensor: onnx.TensorProto, entries: dict[str, str], key: str) -> int | None:

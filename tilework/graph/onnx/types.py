@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.operators import ValueType
 from tilework.graph.operators.base import ANY
 from tilework.index.extents import known_shape
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 
 def static_type(kind: onnx.TypeProto) -> ValueType | None:
     """A tensor's type, if all of it is known."""
-    from onnx import TensorProto, helper
-
     tensor = kind.tensor_type
     number = tensor.elem_type
     if not kind.HasField("tensor_type") or not number or not tensor.HasField("shape"):
         return None
-    if number == TensorProto.STRING or not all(d.HasField("dim_value") for d in tensor.shape.dim):
+    if number == messages().TensorProto.STRING or not all(
+        d.HasField("dim_value") for d in tensor.shape.dim
+    ):
         return None
-    dtype = str(helper.tensor_dtype_to_np_dtype(number))
+    dtype = str(numpy_type(number))
     return ValueType(tuple(int(d.dim_value) for d in tensor.shape.dim), dtype)
 
 
@@ -76,13 +77,11 @@ def type_text(kind: onnx.TypeProto) -> str:
 
     Such as ``tensor(string)``, ``seq(tensor(float))``; empty if it is not known.
     """
-    from onnx import TensorProto, helper
-
     which = kind.WhichOneof("value")
     if which == "tensor_type" and kind.tensor_type.elem_type:
         number = kind.tensor_type.elem_type
-        if number != TensorProto.STRING:
-            name = str(helper.tensor_dtype_to_np_dtype(number))
+        if number != messages().TensorProto.STRING:
+            name = str(numpy_type(number))
             if name in ANY:
                 return name
         return f"tensor({_element(number)})"
@@ -106,9 +105,7 @@ def _whole(kind: onnx.TypeProto) -> str:
 
 
 def _element(number: int) -> str:
-    from onnx import TensorProto
-
-    name: str = TensorProto.DataType.Name(number)
+    name: str = messages().TensorProto.DataType.Name(number)
     return name.lower()
 
 

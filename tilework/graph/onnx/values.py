@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.frozen import frozen
 from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.index.extents import Extent, known_shape
 
@@ -21,7 +21,7 @@ Operand = Union["Value", float, np.ndarray]
 """A number or an array becomes a constant of the other operand's element type."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Value:
     """A value of the network that ``c`` builds; methods append nodes and return their results."""
 

@@ -25,7 +25,7 @@ from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import LONGEST, Problems
 from tilework.graph.onnx.refused import NCHWC, refusal
 from tilework.graph.onnx.scopes import Scopes
-from tilework.graph.onnx.standard import attributes_of, is_function, operators_within
+from tilework.graph.onnx.standard import is_function, operators_within, strange
 from tilework.graph.undecided import undecided_reason
 from tilework.index.symbols import Undecided, symbols_of
 
@@ -213,10 +213,9 @@ class Walk(Scopes):
 
     def _check_attributes(self, node: onnx.NodeProto) -> None:
         """Check that the standard knows what a node is told, lest it be ignored in silence."""
-        taken = attributes_of(node.op_type, self.opset)
-        strange = [a.name for a in node.attribute if taken is not None and a.name not in taken]
-        if strange:
-            raise Unsupported(f"it has no attribute '{strange[0]}' in operator set {self.opset}")
+        names = strange(node, self.opset)
+        if names:
+            raise Unsupported(f"it has no attribute '{names[0]}' in operator set {self.opset}")
 
     def _takes_lists(self, node: onnx.NodeProto) -> bool:
         known = self._calls.called(node) is not None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from tilework import te
+from tilework.frozen import frozen
 from tilework.index.extents import Extent
 from tilework.ops.elementwise import broadcast_shape
 
@@ -49,7 +49,7 @@ Declare = Callable[[Attrs, Sequence[te.Tensor], bool], te.Tensor]
 Permute = Callable[[Attrs, Sequence[int]], dict[str, Any]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Operator:
     """One operator of the network language.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node
 from tilework.graph.operators.base import BYTES
 
@@ -17,7 +17,7 @@ FLIP = 128
 """What is between the numbers of one byte as uint8 and as int8."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameters:
     """One scale and one zero point, of all elements of a value, and their type."""
 
@@ -38,7 +38,7 @@ class Parameters:
         return b.constant(np.asarray(self.scale), "scale"), b.constant(zero, "zero")
 
 
-@dataclass(frozen=True)
+@frozen
 class Computed:
     """One scale and one zero point that a run computes: values, and the type of the numbers."""
 
@@ -47,7 +47,7 @@ class Computed:
     dtype: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class QuantisedConstant:
     """Integers that stand for ``(numbers - zeros) * scales``; all of one shape."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import integer_range
+from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, Shape
 from tilework.graph.passes._quantised import (
@@ -64,7 +65,7 @@ def integer_products(net: Network) -> Network:
 # -- what is found ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Match:
     """A product that can be computed in integers, and what is behind it up to its quantisation.
 

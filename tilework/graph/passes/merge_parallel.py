@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS
 from tilework.graph.passes._scales import constant_operand
@@ -16,7 +16,7 @@ _NARROW = 32
 """A branch of fewer output channels leaves registers of its kernel unused."""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Branch:
     """A convolution or dense layer, and the additions of constants and activations behind it."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.graph.ir import Network
 from tilework.graph.zoo.inception import inception_v3
 from tilework.graph.zoo.layers import Layers
@@ -17,7 +17,7 @@ from tilework.graph.zoo.squeezenet import squeezenet
 Maker = Callable[[Layers, tuple[int, ...]], Network]
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """A network and the image it usually sees.
 

@@ -8,15 +8,14 @@ have a third axis; the stem does not stride along time and no pooling follows it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.graph.ir import Network
 from tilework.graph.zoo.layers import Layers
 
 _SMALL_IMAGE = 32
 
 
-@dataclass(frozen=True)
+@frozen
 class ResNet:
     """Units and output channels of the four stages."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.machine import DESCRIBING, Machine
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.draft import Draft
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # the machine alone.
 
 
-@dataclass(frozen=True)
+@frozen
 class CpuDraft(Draft):
     """`tilework.model.draft.Draft` for CPUs.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.relocations import MACHINES, ObjectForm
 
 _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
@@ -36,7 +36,7 @@ class BadObject(ValueError):
     """An object file that must not be loaded."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ObjectFile:
     """What an object file gives to others and needs from them.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.parameters import Parameters, measured
 from tilework.kinds.cpu.target import CpuTarget
 
@@ -18,7 +19,7 @@ _L3_RATE, _SLOW_RATE = 28.0, 10.0
 """Bytes per cycle: of a core's own slice and its neighbours', and over a mesh of many."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Machine:
     """Throughputs in elements of a clock cycle of one core, and what habits of code cost.
 

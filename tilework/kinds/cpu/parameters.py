@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.target.host import processor_name
 from tilework.whole import write_whole
@@ -28,7 +29,7 @@ from tilework.whole import write_whole
 FORMAT = "tilework-machine-1"
 
 
-@dataclass(frozen=True)
+@frozen
 class Shared:
     """Numbers that depend on how many threads run.
 
@@ -42,7 +43,7 @@ class Shared:
     fork_cycles: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameters:
     """What was measured on one machine; units as in `tilework.kinds.cpu.machine.Machine`.
 

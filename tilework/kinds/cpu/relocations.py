@@ -8,12 +8,13 @@ them: on x86-64 the place is a number of its own, on AArch64 an instruction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from tilework.frozen import frozen
 
 _ALL = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
+@frozen
 class Relocation:
     """What one kind of relocation changes.
 
@@ -40,7 +41,7 @@ class Relocation:
         return int.from_bytes(there, "little") & self.fixed == self.bits
 
 
-@dataclass(frozen=True)
+@frozen
 class ObjectForm:
     """What object files for an architecture look like.
 

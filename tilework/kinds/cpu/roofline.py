@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Protocol
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.calibrate.bandwidth import level_of, read_level
 from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.target import CpuTarget
@@ -40,7 +40,7 @@ class _Measured(Reading):
             return self._rates[asked]
 
 
-@dataclass(frozen=True)
+@frozen
 class CpuRoofline(Roofline):
     """What a number of threads reaches on this machine, measured with generated code."""
 

@@ -8,12 +8,12 @@ of NVIDIA's occupancy calculator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilework.frozen import frozen
 from tilework.index.extents import round_up
 
 WARP = 32
@@ -28,7 +28,7 @@ STATIC_SHARED = 48 * KIB
 """Bytes of shared memory that a kernel may declare; more is given to it at its launch."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ArchLimits:
     """An architecture.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.kinds.cuda.features.constants import CONSTANTS
 from tilework.kinds.cuda.features.lanes import Floats
 from tilework.kinds.cuda.features.matrix import FEATURE_NAMES, feature_matrix
@@ -21,7 +21,7 @@ from tilework.space.sketch import Sketch
 from tilework.target import Target
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Terms:
     """Predicted seconds of P rows, by what their S kernels wait for.
 
@@ -66,7 +66,7 @@ def terms(
     return Terms(parts)
 
 
-@dataclass(frozen=True)
+@frozen
 class CudaDraft(Draft):
     """`tilework.model.draft.Draft` for GPUs.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tilework.cache import BoundedCache
+from tilework.frozen import frozen
 from tilework.kinds.cuda.architectures import ArchLimits, resident_blocks
 from tilework.kinds.cuda.launches import Launch
 from tilework.kinds.cuda.source import nvrtc
@@ -18,7 +18,7 @@ from tilework.kinds.cuda.source.sass import multiply_adds, opcode_counts_of
 _CODES: BoundedCache[tuple[str, str], Code] = BoundedCache(512)
 
 
-@dataclass(frozen=True)
+@frozen
 class Code:
     """Machine code of one function, and what it says.
 

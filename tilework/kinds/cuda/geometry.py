@@ -6,12 +6,12 @@ What limits and features ask of every form of kernel (`tilework.kinds.cuda.tilin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.frozen import frozen
 from tilework.kinds.cuda.architectures import WARP
 from tilework.kinds.cuda.expansion import expanded_terms
 from tilework.kinds.cuda.mma.tile import Tiles
@@ -28,7 +28,7 @@ LEAST_BLOCKS_PER_SM = 16
 """Resident blocks that every architecture allows; compilers ignore bounds that ask for more."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Geometry:
     """Extents of a kernel for P rows.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tilework.errors import LaunchError, ModuleError
+from tilework.frozen import frozen
 from tilework.kinds.cuda.drivers.code_check import check_cubin
 from tilework.kinds.cuda.drivers.program import check_places
 from tilework.kinds.cuda.launches import Launch, LaunchFormatError, launches_from_json
@@ -28,7 +28,7 @@ def code_piece(entry: str, run: str) -> str:
     return f"{entry}.cu" if run == "emulated" else f"{entry}.cubin"
 
 
-@dataclass(frozen=True)
+@frozen
 class ImageKernel:
     """A kernel of an image: its launches, and the code of what they start."""
 

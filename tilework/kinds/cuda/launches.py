@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from tilework.frozen import frozen
 
 FORMAT = "cuda-launches-1"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -23,7 +24,7 @@ class LaunchFormatError(ValueError):
     """A launch plan is damaged, or of another version."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Launch:
     """One launch of a CUDA function.
 

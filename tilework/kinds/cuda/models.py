@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from tilework.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceModel:
     """A device.
 

@@ -10,8 +10,9 @@ import ctypes
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
+
+from tilework.frozen import frozen
 
 _LIMIT_S = 60.0
 _ASK = """
@@ -39,7 +40,7 @@ print(json.dumps([code, version.value, found]))
 _WANTED = (75, 76, 16, 13, 38, 36, 37)
 
 
-@dataclass(frozen=True)
+@frozen
 class FoundDevice:
     """A device that is here.
 
@@ -76,7 +77,7 @@ class FoundDevice:
         return tuple((name, text) for name, text in known.items() if not text.startswith("0 "))
 
 
-@dataclass(frozen=True)
+@frozen
 class Found:
     """What a look around found.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilework.frozen import frozen
 
 FORMAT = "cuda-registers-1"
 FILE = Path(__file__).with_name("registers.json")
@@ -34,7 +35,7 @@ class RegistersFormatError(ValueError):
     """A file of learnt registers is damaged, or of another version."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Trees:
     """Boosted regression trees, complete binary ones of equal depth.
 

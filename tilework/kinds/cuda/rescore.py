@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.kinds.cuda.draft import DRAFT, terms
 from tilework.kinds.cuda.simulate import fact
 from tilework.space.sketch import Sketch
 
 
-@dataclass(frozen=True)
+@frozen
 class Rescored:
     """A candidate's prediction.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.kinds.cuda.target import CudaTarget
 from tilework.overriding import override
 from tilework.runtime.executor import Roofline
@@ -40,7 +39,7 @@ def l2_bytes_per_s(target: CudaTarget) -> float:
     return device.sms * device.l2_bytes_per_clock * device.ghz * 1e9
 
 
-@dataclass(frozen=True)
+@frozen
 class CudaRoofline(Roofline):
     """The figures of a target's device: those of its data sheet."""
 

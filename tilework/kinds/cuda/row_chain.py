@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest, Ints
 from tilework.te.expr import Axis, Const, Expr, Read, Reduce, reads
@@ -36,7 +36,7 @@ Place = tuple[Axis | None, ...]
 """By dimension, the row or column that its index is; None for a dimension of one element."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RowChain:
     """A row chain.
 

@@ -7,13 +7,13 @@ read it for all rows of a population: shared memory is predicted exactly since i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.frozen import frozen
 from tilework.index.extents import known_shape, round_up
 from tilework.index.form import Form, variable
 from tilework.index.strides import in_order, reach
@@ -47,7 +47,7 @@ ASYNC_BYTES = 16
 """That an asynchronous copy moves at once."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Operand:
     """A read of what is reduced.
 
@@ -139,7 +139,7 @@ def _along(operand: Operand, axis: Axis) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Box:
     """What one fetch stages of an operand, for P rows.
 
@@ -247,7 +247,7 @@ def _copied(operand: Operand) -> bool:
     return form is not None and form.coefficients == {last: 1} and last not in others
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Fetched:
     """What a thread of a tiled block stages in one fetch, for P rows.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.kinds.reference.clock import REGION_S, STEP_S
 from tilework.lower.interpret import LANES
 from tilework.model.draft import Draft
@@ -20,7 +20,7 @@ from tilework.target import Target
 _NAMES = ("stores", "iterations", "width", "parallel", "share", "block", "total")
 
 
-@dataclass(frozen=True)
+@frozen
 class Counts:
     """What a nest makes the interpreter do, each an array over P rows.
 
@@ -65,7 +65,7 @@ def count(nest: BlockNest, threads: int) -> Counts:
     return Counts(stores, iterations, width, parallel, share)
 
 
-@dataclass(frozen=True)
+@frozen
 class ReferenceDraft(Draft):
     """Features are logarithms of the counts, and of the time that they give."""
 

@@ -12,8 +12,8 @@ After, where ``pad`` is computed inside the nest and ``W`` is stored in reading 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.lower.common import COMBINE, Index, bind, const, load, weighted_sum
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Dot
@@ -24,7 +24,7 @@ from tilework.te.expr import Axis, Expr, Read, Reduce, binary
 from tilework.te.tensor import Operation
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Addend:
     """The terms of a reduction in one version of its register tile.
 

@@ -19,8 +19,8 @@ A tile of one row needs no versions: the loop over its taps is clipped,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.index.bounds import solved
 from tilework.index.extents import ceil_div
 from tilework.lower.common import const, weighted_sum
@@ -33,7 +33,7 @@ FEWEST_SUMS = 6
 MOST_BODIES = 25
 
 
-@dataclass(frozen=True)
+@frozen
 class Span:
     """Tiles ``first <= i < stop`` of one axis, which one version of the code serves.
 

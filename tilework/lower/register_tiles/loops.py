@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, known, most, size, smaller
 from tilework.index.symbols import certain
 from tilework.lower.common import LoopSpec, bound, const, loop_var, var_or_zero, weighted_sum
@@ -14,7 +13,7 @@ from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, binary
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Loops:
     """Loops of one reduction.
 

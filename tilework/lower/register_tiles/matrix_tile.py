@@ -16,10 +16,10 @@ loops like those of any other tile, which say what the unit does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.lower.common import (
     ZERO,
@@ -77,7 +77,7 @@ def matrix_tile(tile: RegisterTile, sums: Buffer) -> Stmt:
     return MatrixTile.of(tile, sums).code()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class MatrixTile:
     """A register tile in a matrix unit.
 

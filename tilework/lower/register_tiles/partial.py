@@ -13,9 +13,9 @@ keep finished sums, too, and write the tile of many register tiles in one go (a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from tilework.frozen import frozen
 from tilework.index.extents import size
 from tilework.lower.common import (
     ZERO,
@@ -37,7 +37,7 @@ from tilework.space.bounds import conjunction
 from tilework.te.expr import Axis, Expr, binary, compare
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PartialSums:
     """Where the sums of a nest's register tiles wait.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.index.strides import Strides
 from tilework.lower.arguments import arguments, nests_of, weights
 from tilework.lower.context import LoweringContext
@@ -85,7 +85,7 @@ def lower(
     return Lowered(program, weights(sketch, packed))
 
 
-@dataclass(frozen=True)
+@frozen
 class TileLowering(Lowering):
     """Tiles in registers, vectors along the last axis, threads over the outermost loops."""
 

@@ -19,8 +19,8 @@ accumulators of each point take turns (`ragged_tile`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.lower.common import ZERO, Index, inner_loops, load, loop_var, nest, var_or_zero
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
@@ -32,7 +32,7 @@ from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Const, Expr, Select
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RegisterTile:
     """One version of a nest's register tile.
 

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tilework.frozen import frozen
 from tilework.lower.common import (
     ZERO,
     Index,
@@ -75,7 +76,7 @@ def _at_once(blocks: int, nbytes: int) -> int:
     return max(n for n in _AT_ONCE if blocks % n == 0 and (n == 1 or n * nbytes <= _CACHED_BYTES))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Scaled:
     """What is done for several blocks at once.
 

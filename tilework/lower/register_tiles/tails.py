@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from tilework.frozen import frozen
 from tilework.index.extents import ceil_div, known
 from tilework.index.symbols import certain
 from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
@@ -43,7 +44,7 @@ _MOST_COLLECTED = 1600
 """Elements that all versions together may read one by one, each of which is an instruction."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Tail:
     """What computes the tiles of one axis.
 
@@ -221,7 +222,7 @@ def dispatch(
     return build(0, {})
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class OuterLoops:
     """Two levels of loops: those over tiles, around what `dispatch` makes of a tile.
 

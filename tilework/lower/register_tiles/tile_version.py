@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.lower.common import ZERO, Index, const, loop_var, weighted_sum
 from tilework.lower.ir import For, Stmt
@@ -15,7 +16,7 @@ from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Compare, Const, Expr, binary, compare
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Version:
     """One version of the register tile: which tiles it serves, and where those stand.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.index.symbols import is_static
 from tilework.space.winograd.matrices import MOST_TRANSFORMED
@@ -15,7 +14,7 @@ from tilework.te.tensor import Compute, Placeholder, Tensor
 _MIN_CHANNELS = 16
 
 
-@dataclass(frozen=True)
+@frozen
 class Window:
     """One dimension of the data: ``stride * output + step * tap``, or one of the two terms.
 
@@ -32,7 +31,7 @@ class Window:
     transformed: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Conv:
     """A convolution over channels that come last, in data and output.
 

@@ -25,9 +25,9 @@ takes the points first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from tilework.frozen import frozen
 from tilework.index.extents import known_shape
 from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
@@ -49,7 +49,7 @@ _POINTS = ("eps", "nu")
 _SUMS = ("ra", "rb")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Variant:
     """Another DAG that computes the same outputs, and how its weights differ."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from tilework.frozen import frozen
 from tilework.space.winograd.matrices import weight_matrix
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _PIECE = 4096
 """Windows that are transformed at once, about: their numbers in double stay in the cache."""
 
 
-@dataclass(frozen=True)
+@frozen
 class WeightTransform:
     """A change of a weight tensor before packing: its window axes to points, these foremost.
 

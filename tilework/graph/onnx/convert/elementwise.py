@@ -16,6 +16,7 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.operators.base import ANY
 
 if TYPE_CHECKING:
@@ -155,16 +156,15 @@ def element_type(number: int) -> str:
     Raises:
         Unsupported: arrays of that type cannot be computed with.
     """
-    from onnx import TensorProto, helper
-
     try:
-        name = helper.tensor_dtype_to_np_dtype(number).name
+        name = numpy_type(number).name
     except KeyError:
         raise Unsupported(f"there is no element type {number}") from None
     from tilework.graph.operators.base import ANY
 
-    if name not in ANY or number == TensorProto.STRING:
-        raise Unsupported(f"element type {TensorProto.DataType.Name(number)} is not supported")
+    tensor = messages().TensorProto
+    if name not in ANY or number == tensor.STRING:
+        raise Unsupported(f"element type {tensor.DataType.Name(number)} is not supported")
     return name
 
 

@@ -21,6 +21,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.slices import normal, sliced
 from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.numbers import NotKnown, numbers
+from tilework.graph.onnx.protos import numpy_type
 from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.values import constant, room, value
 from tilework.index.extents import Extent, known, known_shape
@@ -247,14 +248,12 @@ def _reverse_sequence(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
-    from onnx import helper
-
     a = attributes(node)
     shape = c.sizes(node.input[0])
     if len(shape) != 2:
         raise Unsupported(f"its input has {len(shape)} dimensions instead of 2")
     dtype = c.b.types[c.value(node.input[0])].dtype
-    kind = helper.tensor_dtype_to_np_dtype(a["dtype"]) if "dtype" in a else np.dtype(dtype)
+    kind = numpy_type(a["dtype"]) if "dtype" in a else np.dtype(dtype)
     return np.eye(shape[0], shape[1], k=a.get("k", 0)).astype(kind)
 
 

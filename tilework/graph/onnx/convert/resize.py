@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS, numpy_dtype
+from tilework.frozen import frozen
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.growing import grown, scaled
 from tilework.graph.onnx.convert.indexing import taken
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _UNROLLED = 2  # taps that are written out; more are a sum
 
 
-@dataclass(frozen=True)
+@frozen
 class _Axis:
     """What happens to one dimension: its new extent, the scale, the part that is stretched."""
 

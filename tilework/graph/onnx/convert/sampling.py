@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS
+from tilework.frozen import frozen
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.values import Value, room, value
 from tilework.graph.operators.base import FLOATS
@@ -32,7 +32,7 @@ _FAR = (_CUBIC_A, -5 * _CUBIC_A, 8 * _CUBIC_A, -4 * _CUBIC_A)
 _WEIGHTS = {"linear": ((-1, 1), (-1, 1)), "cubic": (_FAR, _NEAR, _NEAR, _FAR)}
 
 
-@dataclass(frozen=True)
+@frozen
 class Rules:
     """How places between and outside the elements are read.
 

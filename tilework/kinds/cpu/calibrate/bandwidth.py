@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from threading import Barrier
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.calibrate.code import function, loaded, zeros
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.runtime.samples import time_calls
@@ -26,7 +26,7 @@ def level_of(nbytes: float, target: CpuTarget, threads: int = 1) -> str:
     return next((k for k, size in zip(LEVELS, sizes, strict=False) if nbytes <= size), "dram")
 
 
-@dataclass(frozen=True)
+@frozen
 class Bandwidth:
     """Bytes read per second, all threads together, in 1e9, by where the data lies."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.frozen import frozen
 from tilework.index.extents import Typical, typical, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
@@ -43,7 +44,7 @@ class Reach(NamedTuple):
     lines: bool
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Access:
     """One tensor touched by a block, by its linear index in each dimension.
 

@@ -5,13 +5,13 @@ Every quantity is an array of length P. Nothing here looks at one candidate at a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.features.borders import code_versions
 from tilework.kinds.cpu.features.ends import waiting_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
@@ -41,7 +41,7 @@ _DECODE_CYCLES = 20.0
 deeper level: its number is divided into their indices, and nothing is kept from the one before."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class BlockCost:
     """What one block costs, term by term (cycles of one core for the whole block unless said).
 
@@ -259,7 +259,7 @@ class Loops(NamedTuple):
         return Loops(table, tiles)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Reduction:
     """How the points of a block's reduction are visited.
 
@@ -286,7 +286,7 @@ class Reduction:
         return Reduction(points, inner, np.broadcast_to(points / some, nest.count))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Shares:
     """How the fused parallel loops divide among threads.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import is_float
+from tilework.frozen import frozen
 from tilework.kinds.cpu.features.access import Access, accesses_of, guarded_reads
 from tilework.kinds.cpu.features.footprints import Walk
 from tilework.kinds.cpu.features.versions import Border
@@ -33,7 +33,7 @@ _UNPACK_BYTES = 1.5
 """Operations on a vector of bytes of fewer bits: a mask, and for every other one a shift."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class BlockFacts:
     """Accesses and operation counts of a block, and what its body says of borders.
 

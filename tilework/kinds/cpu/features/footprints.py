@@ -8,7 +8,6 @@ states of all candidates together.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
 from tilework.space.blocks import Block
@@ -115,7 +115,7 @@ class Runs(NamedTuple):
         return taken
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Dimension:
     """A dimension that some accesses have in common: it changes with the loops of few axes.
 
@@ -137,7 +137,7 @@ class _Dimension:
         return width(self.access, self.i, own)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Touched:
     """An access by its dimensions: their widths, and their states in each state of the access.
 
@@ -157,7 +157,7 @@ def _taken(values: Floats, at: Places | None) -> Floats:
     return values if at is None else values.take(at, axis=0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Walk:
     """The loops of a block with more than one point, innermost first, and what they move.
 

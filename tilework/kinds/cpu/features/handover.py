@@ -8,13 +8,13 @@ same dimension; else each core fetches most of it from the others, line by line.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.dtypes import dtype_bytes
+from tilework.frozen import frozen
 from tilework.index.extents import typicals
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
@@ -44,7 +44,7 @@ def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats
     return out
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Handed:
     """A read of what another nest may have computed.
 

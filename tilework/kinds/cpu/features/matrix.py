@@ -7,13 +7,13 @@ registers, vectors of the lanes. How long a block takes is no feature; see `Sket
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
+from tilework.frozen import frozen
 from tilework.kinds.cpu.features.cost import BlockCost
 from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.features.slabs import slab_seconds
@@ -26,7 +26,7 @@ from tilework.space.sketch import Sketch
 _ACCESSES = range(3)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class SketchCost:
     """What rows of a sketch cost, block by block.
 

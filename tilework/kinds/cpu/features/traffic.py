@@ -9,12 +9,12 @@ data (not at all if its address does not depend on the loop).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.features.access import plain_access
 from tilework.kinds.cpu.features.facts import BlockFacts
 from tilework.kinds.cpu.features.footprints import Places, Walk, touched_bytes
@@ -32,7 +32,7 @@ _FIRST_PASS = 0.75
 """Of what the first of several register tiles waits for weights."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Traffic:
     """What the accesses of a block move.
 

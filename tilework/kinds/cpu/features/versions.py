@@ -6,18 +6,19 @@ In numbers, a tile size at a time; `borders` looks them up for many candidates.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.lower.register_tiles.borders import Span, checked, clippable, segments, tile_spans
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis
 
 
-@dataclass(frozen=True)
+@frozen
 class Border:
     """An axis with its bounds; two are equal where tiles of every size meet them alike.
 

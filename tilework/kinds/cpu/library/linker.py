@@ -7,10 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilework.errors import ModuleError
+from tilework.frozen import frozen
 from tilework.target.host import HOST_PLATFORM
 
 _FLAGS = (
@@ -23,7 +23,7 @@ _GLIBC = "2.17"
 """The oldest C library that what ziglang links runs with."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Linker:
     """A C compiler for one architecture.
 

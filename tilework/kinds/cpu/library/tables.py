@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, known_shape
 from tilework.kinds.cpu.calls import RUN_SYMBOL
 from tilework.kinds.cpu.library.extents import Extents, level_tables, number_sizes, shared_tables
@@ -29,7 +29,7 @@ _CODES = {"bool": 6, "bfloat16": 4}
 _PREFIX = "l{}_"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Level:
     """Code for one kind of CPU.
 
@@ -44,7 +44,7 @@ class Level:
     placed: Placed
 
 
-@dataclass(frozen=True)
+@frozen
 class WeightsFile:
     """Weights beside the library.
 
@@ -59,7 +59,7 @@ class WeightsFile:
     line: str
 
 
-@dataclass(frozen=True)
+@frozen
 class WeightsInside:
     """Weights inside the library.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.runtime.arrays import ALIGN
 from tilework.runtime.image import Image
@@ -14,7 +14,7 @@ from tilework.runtime.image import Image
 PAGE = 4096
 
 
-@dataclass(frozen=True)
+@frozen
 class Placed:
     """Where the constants of one image lie among the weights of a library.
 
@@ -39,7 +39,7 @@ class Placed:
         return self.places[i] + offset - self.begins[i]
 
 
-@dataclass(frozen=True)
+@frozen
 class Weights:
     """Constants of all levels, to be written one after another.
 

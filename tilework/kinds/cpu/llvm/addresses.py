@@ -58,6 +58,10 @@ class Addresses:
         size = BYTES[buffer.dtype]
         fn = self.integers.fn
         p = self.integers.bindings.base[buffer]
+        if terms:
+            whole = fn.caches[terms[-1][2]].get(("ptr", id(buffer), terms))
+            if whole is not None:
+                return whole
         for i, (ssa, c, depth) in enumerate(terms):
             key = ("ptr", id(buffer), terms[: i + 1])
             shared = fn.caches[depth].get(key)

@@ -52,7 +52,7 @@ class Arithmetic:
 
     def multiply_add(self, x: Ssa, y: Ssa, z: Ssa) -> Ssa:
         """``x * y + z``, fused where the target can."""
-        a, b, c = self.match(x, y, z)
+        a, b, c = (x, y, z) if x.width == y.width == z.width else self.match(x, y, z)
         kind, symbol, declaration = _fused(a.dtype, a.width)
         self.declarations.declare(declaration)
         text = f"call {kind} {symbol}({kind} {a.ssa}, {kind} {b.ssa}, {kind} {c.ssa})"

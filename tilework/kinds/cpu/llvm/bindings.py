@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from tilework.frozen import frozen
 from tilework.index.extents import Extent
 from tilework.index.form import Form
 from tilework.kinds.cpu.llvm.lanes import Lane
@@ -12,7 +13,7 @@ from tilework.lower.ir import Buffer
 from tilework.te.expr import Axis
 
 
-@dataclass(frozen=True)
+@frozen
 class Dynamic:
     """A loop variable held in a 64-bit SSA value, available from ``depth`` inwards."""
 
@@ -71,7 +72,7 @@ class Bindings:
         loops = self.loops
         for axis, c in others:
             bound = loops[axis]
-            if isinstance(bound, int):
+            if type(bound) is int:
                 const += c * bound
             elif isinstance(bound, Lane):
                 const += c * bound.offset

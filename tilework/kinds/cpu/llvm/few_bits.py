@@ -6,8 +6,7 @@ AVX-512 has. That takes the place of masking, conversion and subtraction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.ssa import Ssa, literal
 from tilework.te import expr as x
@@ -15,7 +14,7 @@ from tilework.te import expr as x
 _COUNT = 16
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class FewBits:
     """``float32(numbers & 15) - less``."""
 

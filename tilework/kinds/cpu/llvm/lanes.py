@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from tilework.frozen import frozen
 from tilework.kinds.cpu.llvm.ssa import Ssa
 
 
-@dataclass(frozen=True)
+@frozen
 class Mask:
     """Which lanes count: the first ones, so many as a run says.
 
@@ -29,7 +29,7 @@ Active = int | Mask
 """How many of the first lanes count."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Lane:
     """A vector loop variable: ``offset + 0, offset + 1, ..., offset + width - 1``.
 

@@ -80,12 +80,12 @@ class LoadStore:
         width, active = extent_of(lane if lane_c == 1 else None)
         if buffer.scope == "register":
             return self.registers.read(buffer, const, width)
-        if lane_c not in (0, 1) or not self.fits(buffer, width, active):
+        if lane_c not in (0, 1) or (self.guards and not self.fits(buffer, width, active)):
             return None
-        value = self._loaded(buffer, terms, const, width, active)
-        if value is None:
+        key = (buffer, terms, const, width, active, tuple(self.guards))
+        value = self.loads.get(key) or (self.guards and self._loaded(*key[:-1]))
+        if not value:
             pointer = self.addresses.pointer(buffer, terms, const)
-            key = (buffer, terms, const, width, active, tuple(self.guards))
             value = self.loads[key] = self.load_at(buffer, pointer, width, active)
         return value
 

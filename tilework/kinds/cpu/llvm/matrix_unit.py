@@ -8,9 +8,9 @@ tiles have several shapes, where one follows another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.index.form import Form, constant
 from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.ssa import BYTES
@@ -29,7 +29,7 @@ _WORD = 4  # bytes of a sum, and of a group of terms
 _Shape = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Assigned:
     """What each register holds while a tile of some shape is computed.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.index.extents import Extent, nbytes, round_up
 from tilework.index.symbols import Symbol, Symbolic, range_of
 from tilework.kinds.cpu.llvm.declarations import Declarations
@@ -26,7 +26,7 @@ from tilework.runtime.arrays import ALIGN
 from tilework.space.sketch import Sketch
 
 
-@dataclass(frozen=True)
+@frozen
 class IrModule:
     """A symbol and the IR text that defines it.
 
@@ -39,7 +39,7 @@ class IrModule:
     extents: tuple[Symbol, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class LlvmSource:
     """IR of a kernel: the main module first, then its regions, and what its caller must know."""
 
@@ -55,7 +55,7 @@ class LlvmSource:
         return "\n\n".join(f"; ---- {m.symbol}\n{m.text}" for m in self.modules)
 
 
-@dataclass(frozen=True)
+@frozen
 class RegionKey:
     """What determines a region's code: a block of a sketch and its decisions."""
 
@@ -143,7 +143,7 @@ def _region_module(
     return generate() if key is None else _TEXTS.get_or_make(key, generate)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Place:
     """Where a buffer lives: an argument position, or an offset in the workspace."""
 

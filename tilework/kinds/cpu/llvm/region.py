@@ -158,13 +158,13 @@ class RegionCode:
 
     def _stmt(self, s: ir.Stmt) -> None:
         match s:
-            case ir.Seq():
-                for part in s.stmts:
-                    self._stmt(part)
-            case ir.Store():
+            case ir.Store():  # most statements, and the match takes its cases in order
                 self.memory.registers.one_by_one.begin(s)
                 self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
                 self._ends.append(len(self.fn.block.body))
+            case ir.Seq():
+                for part in s.stmts:
+                    self._stmt(part)
             case ir.Claim():
                 self.memory.claim(s.buffer, s.indices, s)
             case ir.Matrix():

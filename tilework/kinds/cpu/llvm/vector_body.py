@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Union
 
 from tilework.dtypes import is_float
+from tilework.frozen import frozen
 from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.opcodes import FLOAT_OPS, INT_OPS, comparison
@@ -25,7 +25,7 @@ ROUND = 12582912.0
 """3 * 2^22: float32 of its size have no fraction. A sum's low bits are the other, rounded."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Lanes:
     """A value of the function; arithmetic on it records instructions."""
 
@@ -266,7 +266,7 @@ class Body(Recorder):
         return self.convert("bitcast", self.bits("shl", exponent + bias, shift), kind)
 
 
-@dataclass(frozen=True)
+@frozen
 class Template:
     """A function's lines with places for its arguments and for the names of its values.
 

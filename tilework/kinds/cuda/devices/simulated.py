@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tilework.errors import DeviceError
+from tilework.frozen import frozen
 from tilework.index.extents import known, nbytes
 from tilework.kinds.cuda.devices.gpu import described
 from tilework.kinds.cuda.simulate import jitter, latency_s
@@ -85,7 +85,7 @@ class SimulatedDevice(Device):
         return _CALIBRATION_S
 
 
-@dataclass(frozen=True)
+@frozen
 class NoBuffer:
     """An array that takes no memory: `tilework.measure.device.Buffer`."""
 

@@ -8,13 +8,14 @@ or anywhere after it. Every error is a `tilework.errors.DeviceError`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class DeviceFacts:
     """A device that is there.
 

@@ -10,11 +10,11 @@ import _ctypes
 import ctypes
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from tilework.errors import TileworkError
+from tilework.frozen import frozen
 from tilework.kinds.cuda.emulate.compile import runtime_library
 from tilework.locks import Lock
 
@@ -36,7 +36,7 @@ class EmulationError(TileworkError):
         self.count = count
 
 
-@dataclass(frozen=True)
+@frozen
 class Requests:
     """Accesses of one kind.
 
@@ -51,7 +51,7 @@ class Requests:
     lanes: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Traffic:
     """What a launch moves."""
 

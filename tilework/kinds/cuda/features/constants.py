@@ -7,10 +7,10 @@ best. What hardly mattered there is as documents have it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilework.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Constants:
     """Latencies in cycles, throughputs a cycle of one multiprocessor (SM), instructions a thread.
 

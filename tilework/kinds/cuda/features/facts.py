@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from tilework.dtypes import dtype_bytes, is_float
+from tilework.frozen import frozen
 from tilework.index.extents import Typical, known, known_shape, typicals
 from tilework.index.form import Form
 from tilework.index.strides import row_major
@@ -21,7 +21,7 @@ from tilework.te.affine import linear
 from tilework.te.tensor import Operation
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Access:
     """One element that a block reads or writes, by its indices in the anchor's axes.
 
@@ -86,7 +86,7 @@ def evaluate(index: x.Expr, where: Mapping[x.Axis, Any]) -> Any:
     return 0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class BlockFacts:
     """Accesses and arithmetic of a block.
 

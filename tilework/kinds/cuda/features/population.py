@@ -7,6 +7,7 @@ from typing import assert_never
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.kinds.cuda.architectures import ArchLimits
 from tilework.kinds.cuda.features.across import across_counts
 from tilework.kinds.cuda.features.constants import CONSTANTS, Constants
@@ -27,7 +28,7 @@ _TOGETHER = 2048
 """Rows whose lanes are in the processor's caches at a time."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Cost:
     """One kernel of a sketch, for P rows: loops, counts, terms, and seconds."""
 

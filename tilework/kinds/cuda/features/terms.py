@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.kinds.cuda.architectures import WARP, resident_blocks
 from tilework.kinds.cuda.features.constants import Constants
 from tilework.kinds.cuda.features.counts import Counts
@@ -26,7 +26,7 @@ TERMS = (*BUSY, "latency", "dram", "launch")
 _SCHEDULERS = 4.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class KernelCounts:
     """A kernel's numbers that depend on how many blocks an SM holds, for P rows.
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.kinds.cuda.lower.flat import Names, named, place
 from tilework.lower.common import (
     ZERO,
@@ -28,7 +28,7 @@ MOST_TURNS = 16
 """Vectors of one thread whose fetches are expanded."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Turn:
     """What a thread fetches at one turn.
 

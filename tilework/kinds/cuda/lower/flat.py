@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.index.extents import known_shape
 from tilework.index.strides import row_major
 from tilework.lower.common import ZERO, const, loop_var, var_or_zero, weighted_sum
@@ -59,7 +59,7 @@ def place(number: Expr, extents: Mapping[Axis, int]) -> tuple[Names, dict[Axis, 
     return names, {a: out[a] for a in extents}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Flat:
     """Points shared out among the threads of a grid, neighbours to neighbours.
 

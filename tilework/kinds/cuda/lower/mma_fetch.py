@@ -12,8 +12,7 @@ After, for a block of T threads and pieces of 16 bytes along k::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.index.extents import known_shape
 from tilework.kinds.cuda.lower.flat import named, place
 from tilework.kinds.cuda.mma.product import points
@@ -32,7 +31,7 @@ from tilework.space.bounds import conjunction
 from tilework.te.expr import Axis, Const, Expr, IfThenElse, binary, compare, walk
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Fetch:
     """How one operand is fetched.
 

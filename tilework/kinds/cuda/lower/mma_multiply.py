@@ -8,8 +8,7 @@ serves operands of two bytes that lie along m or n. Of floats that lie so, threa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.index.extents import known, known_shape
 from tilework.kinds.cuda.mma.instructions import (
     COLUMNS,
@@ -29,7 +28,7 @@ REGISTERS = 4
 """That one ``ldmatrix`` fills, and an instruction takes of A."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Multiply:
     """One warp's part of a tile.
 

@@ -8,8 +8,8 @@ Along an axis, with virtual, thread and register extents V, T and R::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.lower.common import LoopSpec, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import Stmt
 from tilework.space.nest import BlockNest
@@ -18,7 +18,7 @@ from tilework.te.expr import Axis, Expr
 VECTORS = (4, 2)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Held:
     """Loops over points of a thread.
 

@@ -16,11 +16,11 @@ element: 197 probabilities of a row of attention.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.index.form import Form
 from tilework.index.strides import in_order
 from tilework.kinds.cuda.mma.instructions import INSTRUCTIONS, Kind
@@ -34,7 +34,7 @@ PIECE_BYTES = 16
 _STORED: dict[str, Kind] = {"bfloat16": "bf16", "float16": "f16"}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Factor:
     """One operand.
 
@@ -67,7 +67,7 @@ class Factor:
         return dtype_bytes(self.read.tensor.dtype)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Product:
     """What a block multiplies: axes in the order in which they are flattened, outermost first.
 

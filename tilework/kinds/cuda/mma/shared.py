@@ -14,8 +14,7 @@ rows use other columns, and whole rows are still whole rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.kinds.cuda.mma.product import Factor
 from tilework.lower.common import const
@@ -26,7 +25,7 @@ COLUMNS = 8
 """Pieces of 16 bytes that shared memory delivers at once."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class SharedTile:
     """One operand's tiles in shared memory, one for each stage.
 

@@ -7,11 +7,10 @@ at a time, ``stages - 1`` fetches ahead of the one that is multiplied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.frozen import frozen
 from tilework.kinds.cuda.architectures import WARP, ArchLimits
 from tilework.kinds.cuda.mma.instructions import COLUMNS, ROWS
 from tilework.kinds.cuda.mma.product import Factor, Product, product_of
@@ -60,7 +59,7 @@ def _open(name: str, choices: list[int] | tuple[int, ...]) -> Open:
     return Open(name, np.array(choices, np.int32).reshape(-1, 1), name)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Tiles:
     """The tiles of P rows.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tilework.frozen import frozen
 from tilework.kinds.cuda.source.elf import Cubin, CubinError, Section, read_cubin, text_at
 
 _WORDS = 4
@@ -20,7 +20,7 @@ _RESERVING_ARCH, _RESERVED = 90, 1024
 _SYMBOL = struct.Struct("<IBBHQQ")
 
 
-@dataclass(frozen=True)
+@frozen
 class Resources:
     """What a function takes.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from tilework.frozen import frozen
 
 _HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -17,7 +18,7 @@ class CubinError(ValueError):
     """Bytes are no cubin, or a damaged one."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Section:
     """A section of the file.
 
@@ -34,7 +35,7 @@ class Section:
     link: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Cubin:
     """What is in a cubin.
 

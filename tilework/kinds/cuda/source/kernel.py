@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
 from tilework.errors import ScheduleError
+from tilework.frozen import frozen
 from tilework.index.extents import known, round_up
 from tilework.index.strides import row_major
 from tilework.kinds.cuda.source.expressions import Expressions
@@ -30,7 +30,7 @@ NAME = "KERNEL"
 _MEMORY = ("input", "output", "global")
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """The code of one region.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tilework.errors import TargetError, TileworkError
+from tilework.frozen import frozen
 from tilework.kinds.cuda.source.elf import padded
 
 OPTIONS = ("--std=c++17", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
@@ -37,7 +37,7 @@ class BuildError(TileworkError):
     """The compiler refuses a kernel's text: a fault of the code generator, or a limit."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Compiled:
     """Machine code.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from tilework.dtypes import dtype_bytes
+from tilework.frozen import frozen
 from tilework.index.extents import known, round_up
 from tilework.kinds.cuda.launches import Launch, Where, launches_to_json
 from tilework.kinds.cuda.source.kernel import Entry, print_region
@@ -16,7 +16,7 @@ WORKSPACE_ALIGNMENT = 256
 """Bytes; where a temporary buffer begins in the workspace."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CudaSource:
     """CUDA C of a kernel.
 

@@ -7,11 +7,11 @@ all, C the larger of P and T, N heads of queries, M heads of keys, H elements of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilework.frozen import frozen
 from tilework.graph.onnx.context import (
     Converter,
     OnnxContext,
@@ -35,7 +35,7 @@ _REFUSED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class _Lengths:
     """How long the sequences are.
 
