@@ -12,7 +12,6 @@ import numpy as np
 
 from tasks.engines import points_text
 from tasks.reproduce import measured_now
-from tilework.errors import NetworkError
 from tilework.index.symbols import typical_points
 from tilework.record import Record, best_elsewhere, best_of, by_device, contenders
 from tilework.target.identity import device_here
@@ -136,20 +135,12 @@ def explain(
 
     Latencies and operations of a task of symbolic extents are geometric means of its typical
     points, where no roofline is; the draft's seconds are those where it is typical.
-
-    Raises:
-        NetworkError: schedules are to be timed that have no extents of numbers.
     """
     from tilework.graph.text import passes_text
     from tilework.search.family import space_for
     from tilework.space import SearchSpace, space_of
 
     family = task.compute_dag.symbols
-    if measure and family:
-        shapes = " ".join(f"--shape {symbol.name}=NUMBER" for symbol in family)
-        raise NetworkError(
-            f"{task.desc}: what is measured has extents of numbers: explain --measure {shapes}"
-        )
     space, version = SearchSpace.of(task), space_of(task.target).version
     present = _comparable(
         task, [r for r in records if r.rules_version == version and _fits(space, r)]
@@ -159,7 +150,7 @@ def explain(
     if measure:
         programs = [(sketch, row) for _, sketch, row, _ in chosen]
         measured = measured_now(task, programs, f"explain {task.desc}", tell)
-        now = [one.latency_s for one in measured]
+        now = [None if one is None else one.latency_s for one in measured]
     latencies = sorted(r.latency_s for r in present if r.usable and r.latency_s is not None)
     return Explanation(
         description=task.desc,

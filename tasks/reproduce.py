@@ -38,20 +38,30 @@ class Reproduced:
 
 def measured_now(
     task: SearchTask, programs: Sequence[Program], who: str, tell: Callable[[str], None]
-) -> list[Measured]:
+) -> list[Measured | None]:
     """Build, verify and time programs of a task in turns.
+
+    One of a task whose extents a run decides is timed as the static program that it is at each of
+    the typical points, and takes the geometric mean of these; None if it is none at one of them.
 
     Args:
         who: what measures, for others that wait for the device.
         tell: gets a line if the device is another's, and is waited for.
     """
     from tilework.measure import Candidate, Measurer
+    from tilework.search.family import space_for
     from tilework.target.identity import device_here
 
+    subject = space_for(task).subject(task)
     candidates = [Candidate(sketch, tuple(row), 0.0, "") for sketch, row in programs]
+    can = [subject.measurable(one) for one in candidates]
+    if not any(can):
+        return [None] * len(programs)
     held = hold_device(device_here(task.target), who, tell=tell)
     with held, Measurer(task.target) as measurer:
-        return measurer.finals(task, candidates)
+        some = [one for one, good in zip(candidates, can, strict=True) if good]
+        measured = iter(subject.judged(subject.finals(measurer, some)))
+    return [next(measured) if good else None for good in can]
 
 
 def reproduce(
@@ -70,6 +80,7 @@ def reproduce(
     task = task_of(store, record)
     program = (record.sketch_id, record.decisions)
     (result,) = measured_now(task, [program], f"reproduce {record.record_id}", tell)
+    assert result is not None  # records are of static workloads
     trace = _build_here(task, record) if result.status == Status.compile_error else ""
     same = by_device(store.of(record.workload_key, record.target))
     best = next((best_of(rows) for rows in same if record in rows), None)

@@ -67,7 +67,7 @@ def test_one_program_is_right_at_every_point(family, target):
 def test_a_row_means_the_same_wherever_a_search_looked():
     """Typical values choose rows; they change neither the sketches nor what a row is."""
     dag = probabilities_times_values()
-    elsewhere = seen_at(dag, {s: s.low for s in dag.symbols})
+    elsewhere = seen_at({s: s.low for s in dag.symbols}).dag(dag)
     one, other = (SearchSpace.of(SearchTask(d, Target(TARGETS[1]))) for d in (dag, elsewhere))
     assert [s.name for s in one.sketches] == [s.name for s in other.sketches]
     rng = np.random.default_rng(3)

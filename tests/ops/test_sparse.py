@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.hosts import runs_x86, x86
 from tests.lower.check import NATIVE, any_rows, check_row, task_of
 from tilework import ops, te
+from tilework.index.symbols import symbol
 from tilework.lower.interpret import interpret
 from tilework.lower.interpret_places import ProgramError
 from tilework.lower.register_tiles.program import lower
@@ -240,3 +241,12 @@ class TestArrays:
             sparse_dense(x, te.placeholder((8, 3, 16), "d"), indices, indptr, 16)
         with pytest.raises(ValueError, match="at most 64"):
             sparse_dense(x, te.placeholder((8, 1, 128), "d"), indices, indptr, 128)
+
+
+def test_points_whose_number_a_run_decides_are_not_turned():
+    rng = np.random.default_rng(0)
+    bsr = to_bsr(weight(rng, 16, 32, (4, 1), 0.5), (4, 1))
+    for batch, turned in ((64, True), (symbol("batch", 1, 64, (64,)), False)):
+        task = SearchTask(dense_dag(batch, 16, 32, bsr, True), Target(NATIVE), rules=SPARSE_RULES)
+        steps = [step for s in SearchSpace.of(task).sketches for step in s.steps]
+        assert any(step.startswith("turn ") for step in steps) == turned

@@ -79,10 +79,11 @@ class Asked(FamilyDraft):
         for sketch in (s for s in family if s.id in heard):
             rows, logs = heard[sketch.id]
             some = _good(_looks(logs), best)
-            some = some[sketch.valid(rows[some])]
+            others = sketch.views[1 : len(sketch.views) + 1 - len(logs)]
+            for view in others:
+                some = some[view.valid(rows[some])]
             if len(some):
                 rows, (first, *last) = rows[some], logs[:, some]
-                others = sketch.views[1 : len(sketch.views) - len(last)]
                 between = [np.log(self.draft.seconds(view, rows)) for view in others]
                 out.said[sketch.id] = [(rows, np.array([first, *between, *last]))]
         return out

@@ -23,10 +23,11 @@ from tilework.model.draft import Draft
 from tilework.space import SearchSpace, Sketch
 from tilework.space.decision import around
 from tilework.space.distinct import ascending
-from tilework.space.twins import Twin, alike, twin_of
+from tilework.space.twins import Twin, twin_of
+from tilework.space.views import views_at
 from tilework.target import Target
 from tilework.task import SearchTask
-from tilework.te.points import at_point, seen_at
+from tilework.te.points import at_point
 
 _FAR = 2
 """How many times the greatest typical value an upper end has to be to be looked at, too."""
@@ -47,8 +48,12 @@ class FamilySketch:
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` random rows that are valid at all points, as many drawn at each."""
         each = -(-n // len(self.views))
-        rows = ascending(np.concatenate([view.sample(rng, each) for view in self.views]))
-        return rows[self.valid(rows)]
+        drawn = [view.sample(rng, each) for view in self.views]
+        for i, own in enumerate(drawn):
+            for other in self.views[:i] + self.views[i + 1 :]:
+                own = own[other.valid(own)]
+            drawn[i] = own
+        return ascending(np.concatenate(drawn))
 
     def neighbours(self, rows: Rows) -> list[Rows]:
         """Of each row, those that differ from it in one decision, by the choices of any point."""
@@ -119,9 +124,8 @@ class FamilyDraft:
         return math.prod(each) ** (1 / len(each))
 
     def lengths(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
-        """How much code P rows are, in the mean of the points."""
-        each = [self.draft.lengths(view, rows) for view in sketch.views]
-        return np.asarray(np.mean(each, axis=0))
+        """How much code P rows are: a version for each rest that the longest extents may leave."""
+        return self.draft.lengths(sketch.views[-1], rows)
 
     def machine(self, target: Target) -> dict[str, float]:
         """What describes the machine."""
@@ -162,17 +166,11 @@ def looked_at(symbols: Iterable[Symbol]) -> list[Point]:
 
 
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
-    """The sketches of a task that all points have where it is looked at."""
-    spaces = [
-        SearchSpace.of(SearchTask(seen_at(task.compute_dag, at), task.target, rules=task.rules))
-        for at in looked_at(task.compute_dag.symbols)
-    ]
-    out = []
-    for sketch in SearchSpace.of(task).sketches:
-        alike_ones = [[s for s in space.sketches if alike(s, sketch)] for space in spaces]
-        if all(alike_ones):
-            out.append(FamilySketch(sketch.id, tuple(sketches[0] for sketches in alike_ones)))
-    return out
+    """The sketches of a task, seen where it is looked at."""
+    sketches = SearchSpace.of(task).sketches
+    views = [views_at(sketches, at) for at in looked_at(task.compute_dag.symbols)]
+    pairs = zip(sketches, zip(*views, strict=True), strict=True)
+    return [FamilySketch(sketch.id, seen) for sketch, seen in pairs]
 
 
 def members_of(task: SearchTask, family: Sequence[FamilySketch]) -> tuple[Member, ...]:

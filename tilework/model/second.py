@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilework.index.symbols import Point, Symbolic, value_at
+from tilework.model.asked import SLACK as LEAST_SLACK
 from tilework.model.asked import Asked, Floats, Found
 from tilework.model.base import Rows
 from tilework.model.choice import Choice, HandOver
@@ -28,6 +29,11 @@ from tilework.te.tensor import Placeholder
 PAYS = 1.05
 """How many times as fast as one row two have to be, in the mean of the points, which is what their
 code is worth: it is twice as much, and takes twice as long to make."""
+SLACK = 1.1
+"""Of rows for small extents that take at most so many times the seconds of the best, that with the
+least code is taken, unless weights are read: kernels of none, such as softmax, are a small part of
+a run where extents are small, and code that is expanded for few rows takes as long to make as any
+other, in each version of the last tile."""
 PAYS_MEASURED = 1.03
 """The same by records: who has searched for minutes has time for the code. Of many single
 latencies the least on each side of a border are lucky ones, by a percent or so together."""
@@ -194,11 +200,12 @@ def with_second(
         asked: what found the choice.
     """
     best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
+    slack = LEAST_SLACK if any(Fixed(sketch).columns for sketch in family) else SLACK
     for border in borders(dag, points):
         few, many = slice(border.first), slice(border.first, None)
         if border.mean(asked.least_log(family, few), asked.least_log(family, many)) >= best:
             continue
-        large, least = asked.best(family, many), asked.best(family, few)
+        large, least = asked.best(family, many), asked.best(family, few, slack)
         if border.mean(least.log, large.log) >= best:
             continue
         small = _beside(large, least, family, asked, few)

@@ -118,4 +118,8 @@ def ready_copy(what: str, given: Any, shape: Sequence[int], dtype: str) -> NDArr
         )
     array = np.asarray(given)
     check_array(what, array, shape, dtype)
-    return array if is_ready(array) else aligned_copy(array)
+    if is_ready(array):
+        return array
+    out = aligned_empty(array.shape, dtype)
+    out[...] = array
+    return out

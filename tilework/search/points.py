@@ -144,6 +144,12 @@ class AtPoints(Subject):
         """The geometric mean of those at the points."""
         return _mean([max(task.flops, 1.0) for task in self.tasks]) or 0.0
 
+    @override
+    def measurable(self, candidate: Candidate) -> bool:
+        sketch = next((s for s in self.sketches if s.id == candidate.sketch_id), None)
+        row = np.array([candidate.row], np.int32)
+        return sketch is not None and all(twin.placed(row)[1][0] for twin in sketch.twins)
+
     def measure(
         self,
         measurer: MeasurerLike,

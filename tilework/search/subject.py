@@ -34,6 +34,10 @@ class Subject:
         """Floating-point operations of what a latency is of."""
         return self.task.flops
 
+    def measurable(self, candidate: Candidate) -> bool:
+        """Whether a candidate can be measured: here any."""
+        return True
+
     def measure(
         self,
         measurer: MeasurerLike,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 from tilework.frozen import frozen
 from tilework.space.levels import Levels
 from tilework.te.tensor import Compute
@@ -60,3 +64,14 @@ class StagePlan:
     levels: Levels | None = None
     sums: str = "output"
     write_depth: int = 0
+
+    def moved(self, op: Callable[[Any], Any]) -> StagePlan:
+        """The plan with other stages: ``op`` says what stands for one."""
+        match self.place:
+            case At(reader, depth):
+                return replace(self, place=At(op(reader), depth))
+            case Fused(anchor):
+                return replace(self, place=Fused(op(anchor)))
+            case FinishedBy(stage):
+                return replace(self, place=FinishedBy(op(stage)))
+        return self

@@ -45,8 +45,10 @@ def sparse_across(facts: AccessAnalysis, state: State, op: Compute) -> list[Stat
     others = [r for r in reads if r.tensor.name != data]
     if len(blocks) != 1 or len(others) != 1 or len(op.axes) < 2:
         return []
+    if any(a.open for a in op.axes[:-1]):  # the new axis has as many points as they have together
+        return []
     (read,), rows = others, blocks[0].tensor.shape[-1]
-    points = math.prod(a.typical for a in op.axes[:-1])
+    points = math.prod(a.points for a in op.axes[:-1])
     last = any(n is op.axes[-1] for r in x.reads(read.indices[-1]) for n in x.walk(r))
     if not last or rows >= state.target.lanes() or points < _LEAST_POINTS:
         return []

@@ -165,20 +165,10 @@ class State:
         def op(old: Any) -> Any:
             return new.get(old, old)
 
-        def plan(p: StagePlan) -> StagePlan:
-            match p.place:
-                case At(reader, depth):
-                    return replace(p, place=At(op(reader), depth))
-                case Fused(anchor):
-                    return replace(p, place=Fused(op(anchor)))
-                case FinishedBy(stage):
-                    return replace(p, place=FinishedBy(op(stage)))
-            return p
-
         return replace(
             self,
             facts=facts,
-            plans={op(o): plan(p) for o, p in self.plans.items()},
+            plans={op(o): p.moved(op) for o, p in self.plans.items()},
             prepared=frozenset(op(o) for o in self.prepared),
         )
 

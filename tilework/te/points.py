@@ -10,61 +10,78 @@ from tilework.index.extents import Extent, substituted
 from tilework.index.symbols import Point, Symbolic, value_at
 from tilework.te import expr as x
 from tilework.te.dag import ComputeDAG
-from tilework.te.tensor import Operation, Placeholder, Tensor, make_compute
+from tilework.te.tensor import Compute, Operation, Placeholder, Tensor, make_compute
 
 
 def at_point(dag: ComputeDAG, at: Point) -> ComputeDAG:
     """The static computation that a symbolic one is where its symbols have these values."""
-    return _exchanged(dag, lambda extent: value_at(extent, at))
+    return Exchange(lambda extent: value_at(extent, at)).dag(dag)
 
 
-def seen_at(dag: ComputeDAG, at: Point) -> ComputeDAG:
-    """A computation whose typical extents are those of a point: the same code, looked at there."""
+def seen_at(at: Point) -> Exchange:
+    """Computations whose typical extents are those of a point: the same code, looked at there."""
     there = {s: replace(s, typicals=(n,)) for s, n in at.items()}
-    return _exchanged(dag, lambda extent: substituted(extent, there))
+    return Exchange(lambda extent: substituted(extent, there))
 
 
-def _exchanged(dag: ComputeDAG, new: Callable[[Extent], Extent]) -> ComputeDAG:
-    exchanged_of: dict[Operation, Operation] = {}
-    axes: dict[x.Axis, x.Axis] = {}
+class Exchange:
+    """Computations of other extents; each stage is exchanged once, whichever of them have it.
 
-    def axis(old: x.Axis) -> x.Axis:
-        if old not in axes:
-            axes[old] = replace(old, extent=new(old.extent))
-        return axes[old]
+    Args:
+        new: the extent in place of one.
+    """
 
-    def moved(node: x.Expr, kids: tuple[x.Expr, ...]) -> x.Expr | None:
+    def __init__(self, new: Callable[[Extent], Extent]) -> None:
+        self.extent = new
+        self._dags: dict[ComputeDAG, ComputeDAG] = {}
+        self._ops: dict[Operation, Operation] = {}
+        self._axes: dict[x.Axis, x.Axis] = {}
+
+    def dag(self, dag: ComputeDAG) -> ComputeDAG:
+        """The computation in place of one."""
+        if dag not in self._dags:
+            self._dags[dag] = ComputeDAG([self._tensor(t) for t in dag.tensors])
+        return self._dags[dag]
+
+    def stage(self, op: Compute) -> Compute:
+        """The stage in place of one."""
+        new = self._op(op)
+        assert isinstance(new, Compute)
+        return new
+
+    def _op(self, op: Operation) -> Operation:
+        if op not in self._ops:
+            if isinstance(op, Placeholder):
+                self._ops[op] = replace(op, shape=tuple(map(self.extent, op.shape)))
+            else:
+                body, axes = x.rewritten(op.body, self._moved), tuple(map(self._axis, op.axes))
+                self._ops[op] = make_compute(op.name, axes, body, op.attrs)
+        return self._ops[op]
+
+    def _tensor(self, old: Tensor) -> Tensor:
+        return Tensor(self._op(old.op))
+
+    def _axis(self, old: x.Axis) -> x.Axis:
+        if old not in self._axes:
+            self._axes[old] = replace(old, extent=self.extent(old.extent))
+        return self._axes[old]
+
+    def _moved(self, node: x.Expr, kids: tuple[x.Expr, ...]) -> x.Expr | None:
         match node:
             case x.Axis():
-                return axis(node)
+                return self._axis(node)
             case x.Const(value=Symbolic() as extent):
-                return x.Const(node.dtype, new(extent))
+                return x.Const(node.dtype, self.extent(extent))
             case x.Cast() | x.Binary(op="/"):
                 return _literal(node, kids)
             case x.Read():
-                return x.Read(node.dtype, tensor(node.tensor), kids)
+                return x.Read(node.dtype, self._tensor(node.tensor), kids)
             case x.Reduce():
-                limits = tuple(
-                    (axis(a), n) for (a, _), n in zip(node.limits, kids[1:], strict=True)
-                )
-                return x.Reduce(
-                    node.dtype, node.kind, kids[0], tuple(map(axis, node.axes)), limits
-                )
+                pairs = zip(node.limits, kids[1:], strict=True)
+                limits = tuple((self._axis(a), n) for (a, _), n in pairs)
+                axes = tuple(map(self._axis, node.axes))
+                return x.Reduce(node.dtype, node.kind, kids[0], axes, limits)
         return None
-
-    def tensor(old: Tensor) -> Tensor:
-        return Tensor(exchanged(old.op))
-
-    def exchanged(op: Operation) -> Operation:
-        if op not in exchanged_of:
-            if isinstance(op, Placeholder):
-                exchanged_of[op] = replace(op, shape=tuple(map(new, op.shape)))
-            else:
-                body = x.rewritten(op.body, moved)
-                exchanged_of[op] = make_compute(op.name, tuple(map(axis, op.axes)), body, op.attrs)
-        return exchanged_of[op]
-
-    return ComputeDAG([tensor(t) for t in dag.tensors])
 
 
 def _literal(node: x.Expr, kids: tuple[x.Expr, ...]) -> x.Expr | None:

@@ -106,7 +106,7 @@ class LoadedNetwork(HostLoaded, Loaded):
             return record
 
         record = self._judged.get_or_make(about, make)
-        if record[_STATE] == _UNTRIED:
+        if self.image.cores > 1 and record[_STATE] == _UNTRIED:  # else nothing is ever tried
             for near in _near(about, self._judged.get):
                 known = near.copy()  # runs write to it meanwhile
                 if known[_STATE] in _SETTLED:
@@ -120,6 +120,8 @@ _STATE, _UNTRIED, _SETTLED = 3, 0, (2, 3)
 choice is made: `llvm/judge.ll`."""
 _STEPS = 8
 """How far what was chosen holds: two octaves of a symbol."""
+_MOST_KNOWN = 64
+"""Addresses of buffers that are gone, beside as many as a run has: those of its outputs."""
 
 
 def _about(number: int) -> int:
@@ -295,13 +297,15 @@ class CpuContext(Context):
 
         An array that is referred to weakly cannot be resized: as long as it lives, it stays.
         """
-        had, self._known = self._known, {}
+        addresses, known = [], self._known
         for b in buffers:
-            known = had.get(id(b))
-            if known is None or known[0]() is not b:
-                known = ref(b), b.ctypes.data
-            self._known[id(b)] = known
-        return [self._known[id(b)][1] for b in buffers]
+            one = known.get(id(b))
+            if one is None or one[0]() is not b:
+                known[id(b)] = one = ref(b), b.ctypes.data
+            addresses.append(one[1])
+        if len(known) > _MOST_KNOWN + 2 * len(addresses):
+            self._known = {id(b): known[id(b)] for b in buffers}
+        return addresses
 
 
 EXECUTOR = CpuExecutor()
