@@ -116,3 +116,13 @@ def test_a_method_is_written_when_it_is_asked_for():
     assert Late.__init__.__qualname__.endswith("Late.__init__")
     assert Late(1) == Late(1)
     assert inspect.isfunction(vars(Late)["__eq__"])
+
+
+def test_a_field_may_be_left_out_of_hashes_alone():
+    @frozen
+    class Table:
+        name: str
+        rows: dict[int, int] = field(hash=False)
+
+    assert hash(Table("a", {1: 2})) == hash(Table("a", {}))
+    assert Table("a", {1: 2}) != Table("a", {})

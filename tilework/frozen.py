@@ -31,7 +31,7 @@ def frozen(*, eq: bool) -> Callable[[type[T]], type[T]]: ...
 def frozen(cls: type[T] | None = None, /, *, eq: bool = True) -> Any:
     """A class of frozen values.
 
-    Its fields may say ``default`` or ``default_factory``, ``compare`` and ``repr``. Methods that
+    Its fields may say ``default`` or ``default_factory``, ``compare``, ``hash`` and ``repr``. Methods that
     it has of its own stay.
 
     Args:
@@ -91,9 +91,12 @@ def _told(name: str, cls: type, known: dict[str, Any]) -> str:
 
 def _compared(name: str, cls: type, known: dict[str, Any]) -> str:
     """The text of ``__eq__`` or ``__hash__``."""
-    names = [f.name for f in _fields(cls) if f.compare]
+    hashed = name == "__hash__"
+    names = [
+        f.name for f in _fields(cls) if (f.compare if f.hash is None or not hashed else f.hash)
+    ]
     mine, other = (f"({''.join(f'{who}.{n}, ' for n in names)})" for who in ("self", "other"))
-    if name == "__hash__":
+    if hashed:
         return f"def {name}(self):\n return hash({mine})"
     return (
         f"def {name}(self, other):\n if other.__class__ is self.__class__:\n"

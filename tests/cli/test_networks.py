@@ -138,6 +138,7 @@ def test_doctor_describes_the_machine(cli, tmp_path, monkeypatch):
     shared = {1: parameters.Shared(23.0, 9.2, 4.0)}
     known = parameters.Parameters(1e9, 1.0, 1.0, 1.9, 3.9, 33.0, shared, "today")
     monkeypatch.setattr(hardware, "measure_parameters", lambda target: known)
+    monkeypatch.setattr(hardware, "others_since_now", lambda: lambda: 0.0)
     found = cli.json("doctor")
     assert found["Analytic model"]["clock"] == "1.00 GHz"
     assert found["Machine"]["target"].startswith("llvm -mcpu=")

@@ -48,7 +48,7 @@ class Fault(IntEnum):
     wrong = auto()
     partial = auto()
     scalar_wrong = auto()  # only with one thread
-    later_wrong = auto()  # only from the fifth call on
+    later_wrong = auto()  # only from the third call on
     overrun = auto()
     report = auto()  # a build error that tells about the process
     unfit = auto()  # refused by its code
@@ -159,7 +159,7 @@ class FakeLoaded:
         bad = (
             fault == Fault.wrong
             or (fault == Fault.scalar_wrong and threads == 1)
-            or (fault == Fault.later_wrong and self.calls >= 5)
+            or (fault == Fault.later_wrong and self.calls >= 3)
         )
         if bad:
             c[7] += 0.5

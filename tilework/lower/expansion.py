@@ -74,7 +74,7 @@ def expansion(
     out: dict[Axis, Ints] = {}
     for axis in reversed(list(extents)):
         extent = extents[axis]
-        if axis in always or axis.unit:
+        if axis in always:
             out[axis] = extent
             continue
         if axis in serial:

@@ -32,9 +32,8 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     for axes, extents in nest.by_group(nest.table):
         if extents.shape[1] > 1:
             factors = extents[:, 1:]
-            covered = np.multiply.reduce(factors, axis=1)
-            ok &= np.minimum.reduce(covered, axis=0) >= 1  # no number of a row is below 0
-            ok &= _covers(axes, target.lanes(), covered)
+            ok &= np.minimum.reduce(factors, axis=(0, 1)) >= 1
+            ok &= _covers(axes, target.lanes(), np.multiply.reduce(factors, axis=1))
     for summed in block.reduce if block.dots is not None or block.scaled is not None else ():
         if summed.open:
             continue
@@ -144,8 +143,6 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     first = np.full(nest.count, outer)
     for i, (axis, level) in reversed(list(enumerate(block.parallel_loops[outer:]))):
         extents = nest.tiles[axis]
-        if axis.unit:
-            continue
         if axis.typical > 1 or extents[level].max() > 1:  # tiles may be larger than a small axis
             inside = np.multiply.reduce(extents[level + 1 :], axis=0)
             over = np.multiply.reduce(extents, axis=0) - axis.typical
