@@ -31,8 +31,8 @@ def frozen(*, eq: bool) -> Callable[[type[T]], type[T]]: ...
 def frozen(cls: type[T] | None = None, /, *, eq: bool = True) -> Any:
     """A class of frozen values.
 
-    Its fields may say ``default`` or ``default_factory``, ``compare``, ``hash`` and ``repr``. Methods that
-    it has of its own stay.
+    Its fields may say ``default`` or ``default_factory``, ``compare``, ``hash`` and ``repr``.
+    Methods that it has of its own stay.
 
     Args:
         eq: whether values of equal fields are equal; else each is equal to itself alone.
