@@ -32,7 +32,10 @@ def runs(cpu: str) -> bool:
 
 
 def on_x86(*values: str) -> list[Any]:
-    """Parameters of a test that runs code of these CPUs or targets; what cannot run is skipped."""
+    """Parameters of a test that runs code of these CPUs or targets.
+
+    What this machine lacks the instructions for is skipped by name: it would end the process.
+    """
     return [
         pytest.param(v, marks=pytest.mark.skipif(not runs(v), reason=f"this machine runs no {v}"))
         for v in values
