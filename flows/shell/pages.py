@@ -100,7 +100,7 @@ def _state_table(progress: Progress, first: Progress | None) -> list[str]:
         ("spent", budget_text(progress)),
         ("network", total_text(progress)),
     ]
-    if first is not None:
+    if first is not None and first.measured_tasks == len(first.rows):  # else a draft's word counts
         was, now = first.estimated_total_s, progress.estimated_total_s
         rows.append(("against the start", f"{latency(was)} at the start: {change(was, now)}"))
     return ["| this run | |", "|---|---|", *(_row(name, value) for name, value in rows)]

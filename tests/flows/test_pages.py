@@ -9,17 +9,21 @@ from tasks.report import Loss, Progress, Standing, Timing, TuneReport
 from tilework.search.report import TaskRow
 
 
-def page(total_ms, network_ms=1.273, disturbed=(), latency_ms=1.0, note="", **more):
+def progress_of(total_ms, latency_ms=1.0, disturbed=(), note=""):
     row = TaskRow(0, "conv", 1, latency_ms, 100.0, 64, 2.0, note)
-    progress = Progress(
+    return Progress(
         "llvm -mcpu=znver4", (row,), 3, 64, 9.0, total_ms * 1e-3, 64, None, finals=1,
         disturbed=disturbed,
     )  # fmt: skip
+
+
+def page(total_ms, network_ms=1.273, disturbed=(), latency_ms=1.0, note="", first=None, **more):
+    progress = progress_of(total_ms, latency_ms, disturbed, note)
     timings = [Timing(ms, ms, ms, ms, 0.0) for ms in (2.0, network_ms)]
     standing = Standing(*timings, network_ms / 2.0)
     words = ("run", "net", progress.target, "records", "")
     report = TuneReport(*words, progress, standing=standing, **more)
-    return summary_page(report, "tune net")
+    return summary_page(report, "tune net", first)
 
 
 def test_a_sum_far_above_the_networks_own_time_says_which_to_go_by():
@@ -47,3 +51,8 @@ def test_a_page_says_what_the_terminal_says_of_what_is_left_and_lost():
     found = page(1.2, note="it is slow", left="2 nodes: NMS", loss=Loss(0.1, 0.01, 8, 0, 0))
     assert "\n- 2 nodes: NMS\n" in found and "\n- 8 bits against float32" in found
     assert found.endswith("64 |\n\n- no more trials for task 0: it is slow")
+
+
+def test_a_run_is_compared_with_its_start_where_all_tasks_were_measured_then():
+    assert "| 4.000 ms at the start: -50 % |" in page(2.0, first=progress_of(4.0))
+    assert "at the start" not in page(2.0, first=progress_of(0.8, latency_ms=None))
