@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ from tilework.kept import keeps
 from tilework.session import later
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
-from tilework.session.facts import Source, facts_of
+from tilework.session.facts import Declared, Source, facts_of
 from tilework.session.feeds import Feeds
 from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
+from tilework.session.outputs import outputs_of
 from tilework.session.records import RecordSource
 from tilework.session.values import ModelMetadata, NodeArg, metadata, node_arg, type_text
 from tilework.target import Target
@@ -116,6 +118,7 @@ class Session:
             in_place,
         )
         self._facts = facts_of(source, kept)
+        self._outputs_of = partial(outputs_of, source, self._facts, kept)
         self._forms = Forms(source, self._facts, how, kept)
         self._feeds = Feeds(self._facts)
         fixed = self._feeds.fixed_shapes(overridden)
@@ -136,7 +139,7 @@ class Session:
                 NodeArg(o.name, list(v.shape or ()), type_text(v.dtype))
                 for o, v in zip(self._facts.outputs, values, strict=True)
             ]
-        return [node_arg(o) for o in self._facts.outputs]
+        return [node_arg(o) for o in self._outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Constants that the file lists as inputs. They stay what they are in the file."""
@@ -268,6 +271,11 @@ class Session:
         return self._for(self._feeds.arrays(input_feed))
 
     # --- inside --------------------------------------------------------------------------------
+
+    @cached_property
+    def _outputs(self) -> tuple[Declared, ...]:
+        """The outputs, inferred where the file does not declare them."""
+        return self._outputs_of()
 
     def _continuing(self) -> Module:
         """The form that continues inputs in their memory."""
