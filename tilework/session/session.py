@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tilework.collector import paused
 from tilework.errors import ModuleError, TileworkError
 from tilework.kept import keeps
 from tilework.session import later
@@ -117,13 +118,15 @@ class Session:
             {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
             in_place,
         )
-        self._facts = facts_of(source, kept)
-        self._outputs_of = partial(outputs_of, source, self._facts, kept)
-        self._forms = Forms(source, self._facts, how, kept)
-        self._feeds = Feeds(self._facts)
-        fixed = self._feeds.fixed_shapes(overridden)
-        self._fixed = None if fixed is None else self._forms.get(fixed)
-        self._whole = self._forms.whole() if fixed is None else None
+        self._answered = False
+        with paused():
+            self._facts = facts_of(source, kept)
+            self._outputs_of = partial(outputs_of, source, self._facts, kept)
+            self._forms = Forms(source, self._facts, how, kept)
+            self._feeds = Feeds(self._facts)
+            fixed = self._feeds.fixed_shapes(overridden)
+            self._fixed = None if fixed is None else self._forms.get(fixed)
+            self._whole = self._forms.whole() if fixed is None else None
 
     # --- what ONNX Runtime's sessions say ------------------------------------------------------
 
@@ -196,17 +199,12 @@ class Session:
                 the past is another session's, in use, or full.
             NetworkError: the model cannot be compiled for these shapes.
         """
-        places = self._feeds.places(output_names)
-        if past is None:
-            arrays = self._feeds.arrays(input_feed)
-            module = self._for(arrays)
-            outputs = module.run({name: arrays[name] for name in module.inputs})
-        else:
-            whole = self._continuing()
-            rooms = {room.name for room in whole.image.rooms}
-            outputs = whole.run(self._feeds.arrays(input_feed, rooms), past=past)
-        later.answered()
-        return outputs if places is None else [outputs[i] for i in places]
+        if self._answered:
+            return self._run(output_names, input_feed, past)
+        with paused():  # what a compile leaves is looked through when the answer is there
+            outputs = self._run(output_names, input_feed, past)
+        self._answered = True
+        return outputs
 
     def run_async(
         self,
@@ -276,6 +274,21 @@ class Session:
     def _outputs(self) -> tuple[Declared, ...]:
         """The outputs, inferred where the file does not declare them."""
         return self._outputs_of()
+
+    def _run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], past: Past | None
+    ) -> list[Any]:
+        places = self._feeds.places(output_names)
+        if past is None:
+            arrays = self._feeds.arrays(input_feed)
+            module = self._for(arrays)
+            outputs = module.run({name: arrays[name] for name in module.inputs})
+        else:
+            whole = self._continuing()
+            rooms = {room.name for room in whole.image.rooms}
+            outputs = whole.run(self._feeds.arrays(input_feed, rooms), past=past)
+        later.answered()
+        return outputs if places is None else [outputs[i] for i in places]
 
     def _continuing(self) -> Module:
         """The form that continues inputs in their memory."""
