@@ -6,7 +6,8 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache as once
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tilework.kept import keeps
 from tilework.session import later
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
-from tilework.session.facts import Declared, Source, facts_of
+from tilework.session.facts import Source, facts_of
 from tilework.session.feeds import Feeds
 from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
@@ -106,22 +107,24 @@ class Session:
             )
         source = Source(_source(model))
         kept = _cache(cache)
-        cores = "" if threads is None else f" -num-cores={threads}"
-        overridden = getattr(self._options, "free_dimensions", {})
-        text = str(Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target)))
-        how = How(
-            text,
-            precision,
-            threads if target is not None else None,
-            RecordSource(store),
-            strict,
-            {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
-            in_place,
-        )
         self._answered = False
         with paused():
-            self._facts = facts_of(source, kept)
-            self._outputs_of = partial(outputs_of, source, self._facts, kept)
+            self._facts = facts_of(source, kept)  # imports what the target needs, too
+            self._outputs = once(partial(outputs_of, source, self._facts, kept))
+            cores = "" if threads is None else f" -num-cores={threads}"
+            overridden = getattr(self._options, "free_dimensions", {})
+            text = str(
+                Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target))
+            )
+            how = How(
+                text,
+                precision,
+                threads if target is not None else None,
+                RecordSource(store),
+                strict,
+                {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
+                in_place,
+            )
             self._forms = Forms(source, self._facts, how, kept)
             self._feeds = Feeds(self._facts)
             fixed = self._feeds.fixed_shapes(overridden)
@@ -142,7 +145,7 @@ class Session:
                 NodeArg(o.name, list(v.shape or ()), type_text(v.dtype))
                 for o, v in zip(self._facts.outputs, values, strict=True)
             ]
-        return [node_arg(o) for o in self._outputs]
+        return [node_arg(o) for o in self._outputs()]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Constants that the file lists as inputs. They stay what they are in the file."""
@@ -269,11 +272,6 @@ class Session:
         return self._for(self._feeds.arrays(input_feed))
 
     # --- inside --------------------------------------------------------------------------------
-
-    @cached_property
-    def _outputs(self) -> tuple[Declared, ...]:
-        """The outputs, inferred where the file does not declare them."""
-        return self._outputs_of()
 
     def _run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], past: Past | None

@@ -155,7 +155,7 @@ def _where(attributes: Attributes, inputs: Inputs) -> Array:
     condition, x, y = inputs
     if condition.dtype != bool or x.dtype != y.dtype:
         raise NotSimple
-    return np.where(condition, x, y)
+    return np.asarray(np.where(condition, x, y))
 
 
 def _cumsum(attributes: Attributes, inputs: Inputs) -> Array:
@@ -169,7 +169,7 @@ _SIMPLE: dict[str, Callable[[Attributes, Inputs], Array]] = {
     "Abs": lambda a, xs: np.absolute(*xs),
     "Add": _alike(np.add),
     "And": _alike(np.logical_and),
-    "Cast": lambda a, xs: _cast(*xs, numpy_type(a["to"])),
+    "Cast": lambda a, xs: _cast(xs[0], numpy_type(a["to"])),
     "CastLike": lambda a, xs: _cast(xs[0], xs[1].dtype),
     "Concat": _concat,
     "ConstantOfShape": _filled,
