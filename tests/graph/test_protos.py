@@ -30,10 +30,28 @@ print(messages().ModelProto is onnx.ModelProto)
 """
 
 
-def test_a_first_answer_does_without_onnx(tmp_path):
-    """And what was read is an ``onnx.ModelProto`` to whoever imports it afterwards."""
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_first_answer_does_without_onnx(tmp_path, declared):
+    """And what was read is an ``onnx.ModelProto`` to whoever imports it afterwards.
+
+    Outputs of unknown shapes, truth values and what exporters compute of shapes change nothing.
+    """
     path = tmp_path / "mlp.onnx"
-    onnx.save(to_model(zoo.get("mlp", batch=1)), path)
+    model = to_model(zoo.get("mlp", batch=1))
+    if not declared:
+        truth = numpy_helper.from_array(np.array([True]), "truth")
+        last = model.graph.output[0]
+        last.name, was = "out", last.name
+        last.type.tensor_type.ClearField("shape")
+        model.graph.initializer.append(truth)
+        model.graph.node.extend(
+            [
+                helper.make_node("Cast", ["truth"], ["one"], to=1),
+                helper.make_node("Mul", [was, "one"], ["scaled"]),
+                helper.make_node("ReduceMean", ["scaled"], ["out"], keepdims=1),
+            ]
+        )
+    onnx.save(model, path)
     done = subprocess.run(
         [sys.executable, "-c", _ANSWER, str(path)], capture_output=True, text=True, timeout=600
     )

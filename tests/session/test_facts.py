@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import io
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilework as tw
-from tilework.session.facts import Source, facts_of
 
 
 def model():
@@ -40,8 +40,8 @@ def test_outputs_are_inferred_without_weights(monkeypatch):
         return infer(given, **more)
 
     monkeypatch.setattr(onnx.shape_inference, "infer_shapes", measured)
-    (output,) = facts_of(Source(model().SerializeToString()), None).outputs
-    assert output.shape[1:] == (4, 24) and output.dtype == "float32"
+    (output,) = tw.Session(model(), cache=False).get_outputs()
+    assert output.shape[1:] == [4, 24] and output.type == "tensor(float)"
     assert sizes and max(sizes) < 1000
 
 
@@ -64,3 +64,58 @@ def test_the_file_is_read_once(tmp_path, monkeypatch, fixed):
     assert session.run(None, {"x": np.ones((2, 64), np.float32)})[0].shape == (2, 4, 24)
     assert opened.count(str(path)) == 1
     assert session._forms._source._read is None  # and its memory is given back
+
+
+def saved(path, rows=24):
+    given = model()
+    given.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array([-1, 4, rows]), "shape"))
+    onnx.save(given, path)
+    return path
+
+
+def test_outputs_are_inferred_when_they_are_asked_for(tmp_path, monkeypatch):
+    """Once, before a form of the model is made or after it; and not from another model."""
+    infer, asked = onnx.shape_inference.infer_shapes, []
+
+    def counted(*args, **more):
+        asked.append(1)
+        return infer(*args, **more)
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", counted)
+    path, cache = saved(tmp_path / "net.onnx"), tmp_path / "cache"
+    early, late, changed = (tw.Session(path, cache=False) for _ in range(3))
+    kept = tw.Session(path, cache=cache)
+    assert early.get_outputs()[0].shape[1:] == [4, 24] and asked == [1]
+    for session in (early, late, changed, kept):
+        session.run(None, {"x": np.ones((2, 64), np.float32)})
+    assert asked == [1]
+    for session in (early, late, late, kept, tw.Session(path, cache=cache)):
+        assert session.get_outputs()[0].shape[1:] == [4, 24]
+    assert asked == [1] * 3  # the last one finds a note
+    saved(path, 12)
+    assert changed.get_outputs()[0].shape == []
+    path.unlink()
+    assert kept.get_outputs()[0].shape[1:] == [4, 24]
+
+
+def test_no_cycles_are_looked_for_before_the_first_answer():
+    seen = []
+
+    def looking(phase, about):
+        seen.append(phase)
+
+    def answer():
+        session = tw.Session(model(), cache=False)
+        session.run(None, {"x": np.ones((2, 64), np.float32)})
+        return session
+
+    gc.collect()
+    gc.callbacks.append(looking)
+    try:
+        session = answer()
+    finally:
+        gc.callbacks.remove(looking)
+    assert not seen and gc.isenabled()
+    with pytest.raises(tw.TileworkError):
+        tw.Session(b"no model", cache=False)
+    assert gc.isenabled() and session.get_outputs()

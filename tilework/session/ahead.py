@@ -16,8 +16,14 @@ from tilework.deferred import Deferred, Helpers
 
 T = TypeVar("T")
 
-_NEEDED = ("google.protobuf.internal.builder", "tilework.graph.onnx.cut", "tilework.compiler")
-"""In the order in which they are needed."""
+_NEEDED = (
+    "google.protobuf.internal.builder",
+    "tilework.graph.onnx.cut",
+    "tilework.compiler",
+    "tilework.model.drafted",
+    "llvmlite.binding",
+)
+"""In the order in which they are needed; last what not every target does."""
 
 
 def importing(work: Callable[[], T]) -> T:

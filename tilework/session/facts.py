@@ -8,7 +8,6 @@ times.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -29,11 +28,9 @@ if TYPE_CHECKING:
 
     from tilework.graph.onnx.files import ReadModel
 
-_VERSION = "facts 2"
+_VERSION = "facts 3"
 _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
-_MOST_OF_A_SHAPE = 1024
-"""Elements of constants that shapes may depend on."""
 _LONG = 2**22
 """Bytes of a file whose digest takes milliseconds."""
 _MOST_KEPT = 2**31
@@ -75,7 +72,7 @@ class Facts:
     Attributes:
         digest: of its content, weights in other files included.
         inputs: what a run takes; constants that are listed as inputs are none.
-        outputs: what it returns.
+        outputs: what it returns, as far as the file declares it: `tilework.session.outputs`.
         overridable: constants that are listed as inputs.
         files: other files with weights, relative to the model's.
         about: names, versions and descriptions of the file.
@@ -139,6 +136,11 @@ class Source:
             self._content = None
         return self._read
 
+    @property
+    def held(self) -> ReadModel | onnx.ModelProto | None:
+        """What was read and is kept."""
+        return self._read
+
     def let_go(self) -> None:
         """Keep nothing that was read."""
         self._content = self._read = None
@@ -173,13 +175,19 @@ def _facts(source: Source, digest: str, cache: ModuleCache | None) -> Facts:
 
 def _from_json(data: Any) -> Facts | None:
     try:
-        lists = {
-            name: tuple(Declared(d["name"], d["dtype"], tuple(d["shape"])) for d in data[name])
-            for name in ("inputs", "outputs", "overridable")
-        }
+        lists = {name: declared_from(data[name]) for name in ("inputs", "outputs", "overridable")}
         return Facts(data["digest"], **lists, files=tuple(data["files"]), about=data["about"])
     except (KeyError, TypeError):
         return None
+
+
+def declared_from(data: Any) -> tuple[Declared, ...]:
+    """Inputs or outputs from their JSON value.
+
+    Raises:
+        KeyError, TypeError: it is none.
+    """
+    return tuple(Declared(d["name"], d["dtype"], tuple(d["shape"])) for d in data)
 
 
 def _digest(file: BufferedReader) -> str:
@@ -222,7 +230,7 @@ def _read(model: onnx.ModelProto, digest: str) -> Facts:
     return Facts(
         digest=digest,
         inputs=tuple(map(_declared, inputs)),
-        outputs=_outputs(model),
+        outputs=tuple(map(loosely, graph.output)),
         overridable=tuple(_declared(i) for i in graph.input if i.name in constants),
         files=tuple(files),
         about={
@@ -279,59 +287,7 @@ def _declared(value: onnx.ValueInfoProto) -> Declared:
     return Declared(value.name, dtype, tuple(each))
 
 
-def _outputs(model: onnx.ModelProto) -> tuple[Declared, ...]:
-    """The outputs, with what the file does not declare of them inferred."""
-    outputs = [_loosely(o) for o in model.graph.output]
-    if all(o.static and o.dtype and (o.shape or not o.tensor) for o in outputs):
-        return tuple(outputs)
-    import onnx
-
-    try:
-        inferred = onnx.shape_inference.infer_shapes(_bare(model), data_prop=True).graph.output
-    except Exception:  # of a model that the importer will have something to say about
-        return tuple(outputs)
-    return tuple(map(_merged, outputs, map(_loosely, inferred)))
-
-
-def _bare(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without types of its outputs, and of large constants with the types alone.
-
-    Inference writes a model down and reads it again. No shape depends on that many elements.
-    """
-    from onnx import ModelProto, helper
-
-    graph = model.graph
-    bare = ModelProto(
-        ir_version=model.ir_version,
-        opset_import=model.opset_import,
-        functions=model.functions,
-        graph={"name": graph.name, "node": graph.node, "input": graph.input},
-    )
-    bare.graph.value_info.extend(graph.value_info)
-    bare.graph.sparse_initializer.extend(graph.sparse_initializer)
-    bare.graph.output.extend(graph.output)
-    for value in bare.graph.output:
-        value.ClearField("type")
-    known = {value.name for value in graph.input}
-    for tensor in graph.initializer:
-        if math.prod(tensor.dims) <= _MOST_OF_A_SHAPE:
-            bare.graph.initializer.append(tensor)
-        elif tensor.name not in known:
-            kind = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            bare.graph.input.append(kind)
-    return bare
-
-
-def _merged(declared: Declared, inferred: Declared) -> Declared:
-    """What is declared, with numbers in the place of symbols where they are known."""
-    shape = declared.shape or inferred.shape
-    if len(shape) == len(inferred.shape):
-        both = zip(shape, inferred.shape, strict=True)
-        shape = tuple(i if isinstance(i, int) else d for d, i in both)
-    return Declared(declared.name, declared.dtype or inferred.dtype, shape)
-
-
-def _loosely(value: onnx.ValueInfoProto) -> Declared:
+def loosely(value: onnx.ValueInfoProto) -> Declared:
     """An output, whose type need not be known."""
     if value.type.HasField("tensor_type") and not value.type.tensor_type.elem_type:
         return Declared(value.name, "", ())

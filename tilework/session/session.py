@@ -6,11 +6,14 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache as once
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tilework.collector import paused
 from tilework.errors import ModuleError, TileworkError
 from tilework.kept import keeps
 from tilework.session import later
@@ -20,6 +23,7 @@ from tilework.session.facts import Source, facts_of
 from tilework.session.feeds import Feeds
 from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
+from tilework.session.outputs import outputs_of
 from tilework.session.records import RecordSource
 from tilework.session.values import ModelMetadata, NodeArg, metadata, node_arg, type_text
 from tilework.target import Target
@@ -103,24 +107,29 @@ class Session:
             )
         source = Source(_source(model))
         kept = _cache(cache)
-        cores = "" if threads is None else f" -num-cores={threads}"
-        overridden = getattr(self._options, "free_dimensions", {})
-        text = str(Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target)))
-        how = How(
-            text,
-            precision,
-            threads if target is not None else None,
-            RecordSource(store),
-            strict,
-            {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
-            in_place,
-        )
-        self._facts = facts_of(source, kept)
-        self._forms = Forms(source, self._facts, how, kept)
-        self._feeds = Feeds(self._facts)
-        fixed = self._feeds.fixed_shapes(overridden)
-        self._fixed = None if fixed is None else self._forms.get(fixed)
-        self._whole = self._forms.whole() if fixed is None else None
+        self._answered = False
+        with paused():
+            self._facts = facts_of(source, kept)  # imports what the target needs, too
+            self._outputs = once(partial(outputs_of, source, self._facts, kept))
+            cores = "" if threads is None else f" -num-cores={threads}"
+            overridden = getattr(self._options, "free_dimensions", {})
+            text = str(
+                Target(f"llvm -mcpu=native{cores}") if target is None else Target(str(target))
+            )
+            how = How(
+                text,
+                precision,
+                threads if target is not None else None,
+                RecordSource(store),
+                strict,
+                {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
+                in_place,
+            )
+            self._forms = Forms(source, self._facts, how, kept)
+            self._feeds = Feeds(self._facts)
+            fixed = self._feeds.fixed_shapes(overridden)
+            self._fixed = None if fixed is None else self._forms.get(fixed)
+            self._whole = self._forms.whole() if fixed is None else None
 
     # --- what ONNX Runtime's sessions say ------------------------------------------------------
 
@@ -136,7 +145,7 @@ class Session:
                 NodeArg(o.name, list(v.shape or ()), type_text(v.dtype))
                 for o, v in zip(self._facts.outputs, values, strict=True)
             ]
-        return [node_arg(o) for o in self._facts.outputs]
+        return [node_arg(o) for o in self._outputs()]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Constants that the file lists as inputs. They stay what they are in the file."""
@@ -193,17 +202,12 @@ class Session:
                 the past is another session's, in use, or full.
             NetworkError: the model cannot be compiled for these shapes.
         """
-        places = self._feeds.places(output_names)
-        if past is None:
-            arrays = self._feeds.arrays(input_feed)
-            module = self._for(arrays)
-            outputs = module.run({name: arrays[name] for name in module.inputs})
-        else:
-            whole = self._continuing()
-            rooms = {room.name for room in whole.image.rooms}
-            outputs = whole.run(self._feeds.arrays(input_feed, rooms), past=past)
-        later.answered()
-        return outputs if places is None else [outputs[i] for i in places]
+        if self._answered:
+            return self._run(output_names, input_feed, past)
+        with paused():  # what a compile leaves is looked through when the answer is there
+            outputs = self._run(output_names, input_feed, past)
+        self._answered = True
+        return outputs
 
     def run_async(
         self,
@@ -268,6 +272,21 @@ class Session:
         return self._for(self._feeds.arrays(input_feed))
 
     # --- inside --------------------------------------------------------------------------------
+
+    def _run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], past: Past | None
+    ) -> list[Any]:
+        places = self._feeds.places(output_names)
+        if past is None:
+            arrays = self._feeds.arrays(input_feed)
+            module = self._for(arrays)
+            outputs = module.run({name: arrays[name] for name in module.inputs})
+        else:
+            whole = self._continuing()
+            rooms = {room.name for room in whole.image.rooms}
+            outputs = whole.run(self._feeds.arrays(input_feed, rooms), past=past)
+        later.answered()
+        return outputs if places is None else [outputs[i] for i in places]
 
     def _continuing(self) -> Module:
         """The form that continues inputs in their memory."""

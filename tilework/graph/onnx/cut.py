@@ -92,10 +92,10 @@ def cut(
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with its functions in the place of their calls, so that these can be cut, too."""
-    from onnx import inliner
-
     if not model.functions:
         return model
+    from onnx import inliner
+
     try:
         return inliner.inline_local_functions(model)
     except Exception:  # over 2 GiB, or functions that only look like some: calls are left whole

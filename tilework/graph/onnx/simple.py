@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tilework.graph.onnx.protos import numpy_type
+
 Array = np.ndarray
 Inputs = Sequence[Any]
 """Arrays; None for those left out."""
@@ -49,6 +51,18 @@ def _alike(function: Callable[..., Any]) -> Callable[[Attributes, Inputs], Array
     return compute
 
 
+def _of_floats(function: Callable[[Array], Any]) -> Callable[[Attributes, Inputs], Array]:
+    """A function of one array, for floats."""
+
+    def compute(attributes: Attributes, inputs: Inputs) -> Array:
+        (x,) = inputs
+        if x.dtype.kind != "f":
+            raise NotSimple
+        return np.asarray(function(x))
+
+    return compute
+
+
 def _numbers(attributes: Attributes, inputs: Inputs, name: str, at: int) -> list[int] | None:
     """What early versions have as an attribute, and later ones as an input."""
     if name in attributes:
@@ -78,7 +92,7 @@ def _range(attributes: Attributes, inputs: Inputs) -> Array:
 def _reshape(attributes: Attributes, inputs: Inputs) -> Array:
     x: Array = inputs[0]
     shape: Array = inputs[1]
-    if attributes.get("allowzero"):
+    if attributes.get("allowzero") and not shape.all():
         raise NotSimple
     return x.reshape([x.shape[i] if n == 0 else int(n) for i, n in enumerate(shape)])
 
@@ -117,17 +131,60 @@ def _unsqueeze(attributes: Attributes, inputs: Inputs) -> Array:
     return np.expand_dims(inputs[0], axes)
 
 
+def _cast(x: Array, to: np.dtype[Any]) -> Array:
+    if to.kind not in "biuf":
+        raise NotSimple
+    return x.astype(to)
+
+
+def _filled(attributes: Attributes, inputs: Inputs) -> Array:
+    if "value" in attributes:  # a tensor
+        raise NotSimple
+    return np.zeros([int(n) for n in inputs[0]], np.float32)
+
+
+def _div(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        return np.asarray(np.divide(x, y))
+    if (x < 0).any() or (y <= 0).any():  # rounded towards zero
+        raise NotSimple
+    return np.asarray(np.floor_divide(x, y))
+
+
+def _where(attributes: Attributes, inputs: Inputs) -> Array:
+    condition, x, y = inputs
+    if condition.dtype != bool or x.dtype != y.dtype:
+        raise NotSimple
+    return np.asarray(np.where(condition, x, y))
+
+
+def _cumsum(attributes: Attributes, inputs: Inputs) -> Array:
+    x, axis = inputs
+    if attributes.get("exclusive") or attributes.get("reverse") or x.dtype.kind != "i":
+        raise NotSimple
+    return np.asarray(np.cumsum(x, int(axis.item()), x.dtype))
+
+
 _SIMPLE: dict[str, Callable[[Attributes, Inputs], Array]] = {
+    "Abs": lambda a, xs: np.absolute(*xs),
     "Add": _alike(np.add),
     "And": _alike(np.logical_and),
+    "Cast": lambda a, xs: _cast(xs[0], numpy_type(a["to"])),
+    "CastLike": lambda a, xs: _cast(xs[0], xs[1].dtype),
     "Concat": _concat,
+    "ConstantOfShape": _filled,
+    "Cos": _of_floats(np.cos),
+    "CumSum": _cumsum,
+    "Div": _alike(_div),
     "Equal": _alike(np.equal),
     "Expand": _expand,
     "Gather": lambda a, xs: np.take(xs[0], xs[1], axis=a.get("axis", 0)),
     "Greater": _alike(np.greater),
     "GreaterOrEqual": _alike(np.greater_equal),
+    "Identity": lambda a, xs: xs[0].copy(),
     "Less": _alike(np.less),
     "LessOrEqual": _alike(np.less_equal),
+    "Log": _of_floats(np.log),
     "Max": _alike(np.maximum),
     "Min": _alike(np.minimum),
     "Mul": _alike(np.multiply),
@@ -135,9 +192,12 @@ _SIMPLE: dict[str, Callable[[Attributes, Inputs], Array]] = {
     "Or": _alike(np.logical_or),
     "Range": _range,
     "Reshape": _reshape,
+    "Sin": _of_floats(np.sin),
     "Slice": _slice,
     "Squeeze": lambda a, xs: np.squeeze(xs[0], _axes(a, xs)),
     "Sub": _alike(np.subtract),
+    "Tile": lambda a, xs: np.tile(*xs),
     "Transpose": lambda a, xs: np.transpose(xs[0], a.get("perm")),
     "Unsqueeze": _unsqueeze,
+    "Where": _where,
 }

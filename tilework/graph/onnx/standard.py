@@ -80,6 +80,8 @@ def _known(op: str) -> dict[str, int]:
 
 
 USUAL = {
+    "ArgMax": "axis keepdims select_last_index:12",
+    "ArgMin": "axis keepdims select_last_index:12",
     "AveragePool": "auto_pad ceil_mode:10 count_include_pad:7 kernel_shape pads strides",
     "BatchNormalization": "epsilon momentum training_mode:14",
     "Cast": "to",
@@ -89,23 +91,57 @@ USUAL = {
     "Conv": "auto_pad dilations group kernel_shape pads strides",
     "ConvTranspose": "auto_pad dilations group kernel_shape output_padding output_shape pads "
     "strides",
+    "CumSum": "exclusive reverse",
+    "DepthToSpace": "blocksize mode:11",
+    "DequantizeLinear": "axis:13 block_size:21 output_dtype:23",
+    "Einsum": "equation",
     "Elu": "alpha",
     "Flatten": "axis",
+    "GRU": "activation_alpha activation_beta activations clip direction hidden_size layout:14 "
+    "linear_before_reset:3",
     "Gather": "axis",
+    "GatherElements": "axis",
+    "GatherND": "batch_dims:12",
     "Gelu": "approximate",
     "Gemm": "alpha beta transA transB",
+    "GridSample": "align_corners mode padding_mode",
+    "GroupNormalization": "epsilon num_groups stash_type:21",
     "HardSigmoid": "alpha beta",
+    "InstanceNormalization": "epsilon",
     "LRN": "alpha beta bias size",
+    "LSTM": "activation_alpha activation_beta activations clip direction hidden_size input_forget "
+    "layout:14",
     "LayerNormalization": "axis epsilon stash_type",
     "LeakyRelu": "alpha",
+    "LogSoftmax": "axis",
     "MaxPool": "auto_pad ceil_mode:10 dilations:10 kernel_shape pads storage_order:8 strides",
+    "Mod": "fmod",
+    "NonMaxSuppression": "center_point_box",
+    "OneHot": "axis",
     "Pad": "mode",
+    "QuantizeLinear": "axis:13 block_size:21 output_dtype:21 precision:23 saturate:19",
+    "RMSNormalization": "axis epsilon stash_type",
+    "ReduceL1": "keepdims noop_with_empty_axes:18",
+    "ReduceL2": "keepdims noop_with_empty_axes:18",
+    "ReduceLogSumExp": "keepdims noop_with_empty_axes:18",
+    "ReduceMax": "keepdims noop_with_empty_axes:18",
+    "ReduceMean": "keepdims noop_with_empty_axes:18",
+    "ReduceMin": "keepdims noop_with_empty_axes:18",
+    "ReduceProd": "keepdims noop_with_empty_axes:18",
+    "ReduceSum": "keepdims noop_with_empty_axes:13",
+    "ReduceSumSquare": "keepdims noop_with_empty_axes:18",
     "Reshape": "allowzero:14",
-    "Resize": "coordinate_transformation_mode:11 cubic_coeff_a:11 mode nearest_mode:11",
+    "Resize": "antialias:18 axes:18 coordinate_transformation_mode:11 cubic_coeff_a:11 "
+    "exclude_outside:11 extrapolation_value:11 keep_aspect_ratio_policy:18 mode "
+    "nearest_mode:11",
+    "ScatterElements": "axis reduction:16",
+    "ScatterND": "reduction:16",
     "Shape": "end:15 start:15",
     "Softmax": "axis",
-    "Split": "axis",
+    "Split": "axis num_outputs:18",
+    "TopK": "axis largest:11 sorted:11",
     "Transpose": "perm",
+    "Trilu": "upper",
 }
 """Attributes that operators have in every opset since one: the first, if none is named."""
 

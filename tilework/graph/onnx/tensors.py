@@ -124,7 +124,7 @@ def _num_bytes(tensor: onnx.TensorProto) -> int:
 def _plain() -> frozenset[int]:
     """Element types whose bytes in a file are NumPy's, where the low byte comes first."""
     names = ("FLOAT", "DOUBLE", "FLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16",
-             "UINT32", "UINT64")  # fmt: skip
+             "UINT32", "UINT64", "BOOL")  # fmt: skip
     return frozenset(messages().TensorProto.DataType.Value(name) for name in names)
 
 
