@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from tasks.samples import Sample
 from tasks.weights_quantiser import WeightsOnly, pack_weights
 from tilework.errors import ModuleError, NetworkError
@@ -16,7 +18,11 @@ from tilework.errors import ModuleError, NetworkError
 Scheme = Literal["static", "dynamic"]
 Method = Literal["minmax", "entropy", "percentile"]
 
+_QUANTISED = ("QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "QGemm")
+"""Operators of 8 bits; names of others have QLinear in them."""
 _OLDEST_OPSET = 13  # the first with a scale for each channel
+_BEYOND_DATA = 1e6
+"""A scale of numbers of 8 bits: masks hold 1e9 and more, activations of large models thousands."""
 _LARGE = 1_900_000_000  # bytes: what one file of ONNX may hold, less a tenth of a GB
 
 
@@ -53,14 +59,14 @@ class QuantiseRequest:
 def write_quantised(
     request: QuantiseRequest, source: Path, output: Path, samples: Sequence[Sample], folder: Path
 ) -> None:
-    """Let ONNX Runtime's quantiser write the file ``output``."""
+    """Let ONNX Runtime's quantiser write the file ``output``, alone in its folder."""
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     prepared = folder / "prepared.onnx"
     large = model_bytes(source) > _LARGE
     with refusals(f"{request.network}: ONNX Runtime's quantiser refuses it"), _silent():
-        _check_kept(request, source)
+        _check_source(request, source)
         quant_pre_process(
             _recent(source, folder),
             prepared,
@@ -68,6 +74,7 @@ def write_quantised(
             skip_optimization=large,
             save_as_external_data=large,
         )
+        _name_nodes(prepared)
         kept = list(request.keep)
         if request.weights is not None:
             pack_weights(prepared, output, request.weights, kept, large)
@@ -83,11 +90,30 @@ def write_quantised(
                 use_external_data_format=large,
             )
             return
-        methods = {
-            "minmax": quantization.CalibrationMethod.MinMax,
-            "entropy": quantization.CalibrationMethod.Entropy,
-            "percentile": quantization.CalibrationMethod.Percentile,
-        }
+        _quantise_static(request, prepared, output, samples, large)
+
+
+def _quantise_static(
+    request: QuantiseRequest,
+    prepared: Path,
+    output: Path,
+    samples: Sequence[Sample],
+    large: bool,
+) -> None:
+    """With ranges as the samples show them.
+
+    What computes or reads a mask's minus infinity, or what stands for it, stays in float: in 8
+    bits all else beside it would be 0, and a scale of infinity makes NaN of everything.
+    """
+    from onnxruntime import quantization
+
+    methods = {
+        "minmax": quantization.CalibrationMethod.MinMax,
+        "entropy": quantization.CalibrationMethod.Entropy,
+        "percentile": quantization.CalibrationMethod.Percentile,
+    }
+    kept = list(request.keep)
+    while True:
         quantization.quantize_static(
             prepared,
             output,
@@ -100,6 +126,45 @@ def write_quantised(
             use_external_data_format=large,
             calibrate_method=methods[request.method],
         )
+        more = [name for name in _around_masks(prepared, output) if name not in kept]
+        if not more:
+            return
+        kept += more
+        for file in output.parent.iterdir():
+            file.unlink()
+
+
+def _around_masks(prepared: Path, output: Path) -> list[str]:
+    """The nodes that compute or read what was quantised by a scale beyond all data."""
+    import onnx
+    from onnx import numpy_helper
+
+    made = onnx.load(output, load_external_data=False).graph
+    scales = {n.input[1] for n in made.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")}
+    beyond = {
+        t.name
+        for t in made.initializer
+        if t.name in scales and not (numpy_helper.to_array(t) < _BEYOND_DATA).all()
+    }
+    values = {
+        n.input[0].removesuffix("_quantized")  # of a constant
+        for n in made.node
+        if len(n.input) > 1 and n.input[1] in beyond
+    }
+    nodes = onnx.load(prepared, load_external_data=False).graph.node
+    return [n.name for n in nodes if not values.isdisjoint((*n.input, *n.output))]
+
+
+def _name_nodes(path: Path) -> None:
+    """Name the nodes of a file that have no name: the quantiser leaves nodes out by name."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    unnamed = [node for node in model.graph.node if not node.name]
+    for node in unnamed:
+        node.name = next(filter(None, node.output))
+    if unnamed:
+        onnx.save(model, path)
 
 
 def _reader(samples: Sequence[Sample]) -> Any:
@@ -130,15 +195,23 @@ def _recent(source: Path, folder: Path) -> Path:
     return path
 
 
-def _check_kept(request: QuantiseRequest, source: Path) -> None:
+def _check_source(request: QuantiseRequest, source: Path) -> None:
+    """Complain of nodes to keep that there are not, and of a file that has 8 bits already."""
     import onnx
 
-    names = {node.name for node in onnx.load(source, load_external_data=False).graph.node}
+    nodes = onnx.load(source, load_external_data=False).graph.node
+    names = {node.name for node in nodes}
     unknown = [name for name in request.keep if name not in names]
     if unknown:
         raise NetworkError(
             f"--keep {unknown[0]}: {request.network} has no node of this name; "
             "netron or onnx.load show them"
+        )
+    narrow = [n.op_type for n in nodes if n.op_type in _QUANTISED or "QLinear" in n.op_type]
+    if narrow and request.weights is None:
+        raise NetworkError(
+            f"{request.network} is quantised already ({narrow[0]}): open it as it is, without "
+            "--precision"
         )
 
 
@@ -156,12 +229,13 @@ def refusals(what: str) -> Iterator[None]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Without the quantiser's advice on the log."""
+    """Without the quantiser's advice on the log, and NumPy's on what masks hold."""
     log = logging.getLogger()
     before = log.level
     log.setLevel(logging.ERROR)
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         log.setLevel(before)
 

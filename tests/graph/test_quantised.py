@@ -168,3 +168,15 @@ def test_a_block_longer_than_its_dimension(tmp_path: Path) -> None:
     net = from_onnx(tmp_path / "q.onnx")
     np.testing.assert_array_equal(net.constants[y], [[2, 6], [6, 12]])
     assert again in net.types
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_masks_lowest_number_overflows_in_silence() -> None:
+    c = Cases(21)
+    scale = c.constant(5.2e33)
+    mask = c.node(
+        "DequantizeLinear", c.constant([0, 65535], "uint16"), scale, c.constant(65535, "uint16")
+    )
+    c.node("Add", c.input(np.zeros(2, np.float32)), mask)
+    net = from_onnx(c.model())
+    assert any(np.array_equal(a, [-np.inf, 0]) for a in net.constants.values())

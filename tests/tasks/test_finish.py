@@ -80,6 +80,15 @@ def test_max_rel_error_is_relative_to_the_largest_output():
     assert np.isnan(max_rel_error([np.array([np.nan, 1.0])], [np.array([1.0, 1.0])]))
 
 
+@pytest.mark.filterwarnings("error")
+def test_infinite_numbers_are_right_where_they_are_expected():
+    expected = [np.array([-np.inf, np.nan, 2.0])]
+    assert max_rel_error([np.array([-np.inf, np.nan, 2.1])], expected) == pytest.approx(0.05)
+    for wrong in ([np.inf, np.nan, 2.0], [-np.inf, 0.0, 2.0], [0.0, np.nan, 2.0]):
+        assert max_rel_error([np.array(wrong)], expected) == np.inf
+    assert max_rel_error([np.array([-np.inf])], [np.array([1.0])]) == np.inf
+
+
 def test_random_inputs_are_aligned_and_repeatable(net):
     first, again = random_inputs(net), random_inputs(net)
     assert first["data"].shape == (2, 28, 28, 1)

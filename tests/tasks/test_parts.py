@@ -183,3 +183,22 @@ def test_inputs_that_nobody_can_make_up():
     )
     with pytest.raises(NetworkError, match=r"input s seq\(tensor\(float\)\)"):
         random_inputs(net)
+
+
+def test_the_reference_of_bytes_does_not_saturate():
+    """As ONNX Runtime does on CPUs without VNNI; its exact mode refuses shared weights."""
+    m = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17, "ai.onnx.ml" : 3]>'
+        "g (float[4, 32] x) => (float[4, 8] y) "
+        "<float s = {0.005}, float r = {1.0}, float t = {20.0}, uint8 z = {0}, int8 n = {0}> {"
+        " a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z)"
+        " v = DequantizeLinear(w, r, n) c = MatMul(b, v)"
+        " d = QuantizeLinear(c, t, z) e = DequantizeLinear(d, t, z)"
+        " u = DequantizeLinear(w, r, n) f = MatMul(b, u)"
+        " h = QuantizeLinear(f, t, z) i = DequantizeLinear(h, t, z)"
+        " k = Add(e, i) l = ai.onnx.ml.Binarizer <threshold = 1.0> (k) y = Add(k, l) }"
+    )
+    w = onnx.numpy_helper.from_array(np.full((32, 8), 127, np.int8), "w")
+    m.graph.initializer.append(w)
+    net = tw.from_onnx(m, strict=False)
+    assert check_output(tw.compile(net, TARGET), net).passed

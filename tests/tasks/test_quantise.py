@@ -94,6 +94,50 @@ def test_what_is_kept_and_what_is_computed_in_each_run(model, samples, tmp_path)
     assert 0 < dynamic.loss.largest < 0.1
 
 
+@pytest.mark.parametrize("lowest", ["-inf", "-3.4028e38"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_what_holds_a_mask_stays_in_float(lowest, tmp_path):
+    """In 8 bits a scale of infinity would make NaN of all, and a large one zeros of scores."""
+    text = (
+        OPSET.replace("{opset}", "17")
+        + """
+    net (float[4, 16] x, bool[4, 4] seen) => (float[4, 16] y)
+    <float zero = {0.0}, float below = {LOWEST}> {
+      q = MatMul(x, w)
+      k = Transpose(x)
+      scores = MatMul(q, k)
+      mask = Where(seen, zero, below)
+      masked = Add(scores, mask)
+      shares = Softmax(masked)
+      mixed = MatMul(shares, x)
+      y = MatMul(mixed, v)
+    }
+    """.replace("LOWEST", lowest.replace("-inf", "-1.0"))
+    )
+    made = onnx.parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    for name in ("w", "v"):
+        array = 0.1 * rng.standard_normal((16, 16)).astype(np.float32)
+        made.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    below = next(t for t in made.graph.initializer if t.name == "below")
+    below.CopyFrom(onnx.numpy_helper.from_array(np.float32(lowest).reshape(()), "below"))
+    path = tmp_path / "masked.onnx"
+    onnx.save(made, path)
+    samples = tmp_path / "samples.npz"
+    data = rng.standard_normal((2, 4, 16)).astype(np.float32)
+    np.savez(samples, x=data, seen=np.tril(np.ones((2, 4, 4), bool)))
+    found = quantise(QuantiseRequest(str(path), str(tmp_path / "a.onnx"), str(samples)))
+    assert (found.narrow, found.products) == (4, 4)
+    assert 0 < found.loss.largest < 0.05
+
+
+def test_a_file_of_8_bits_is_not_quantised_again(model, samples, tmp_path):
+    once = str(tmp_path / "once.onnx")
+    quantise(QuantiseRequest(model, once, samples))
+    with pytest.raises(NetworkError, match=r"once\.onnx is quantised already \(QuantizeLinear\)"):
+        quantise(QuantiseRequest(once, str(tmp_path / "twice.onnx"), samples))
+
+
 def test_random_samples_are_at_the_typical_points(model, tmp_path):
     made = quantise(QuantiseRequest(model, str(tmp_path / "a.onnx"), shapes=("batch=1..8:2,4",)))
     assert made.random and made.loss.classified == 4 * 2 + 4 * 4

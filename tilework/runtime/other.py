@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,10 +142,17 @@ class OtherPart:
     Args:
         label: names the part in messages.
         threads: of a run; see `set_threads`.
+        adjust: changes the engine's options in place, if need be.
     """
 
-    def __init__(self, model: OtherModel, label: str, threads: int) -> None:
-        self.model, self.label = model, label
+    def __init__(
+        self,
+        model: OtherModel,
+        label: str,
+        threads: int,
+        adjust: Callable[[Any], object] | None = None,
+    ) -> None:
+        self.model, self.label, self._adjust = model, label, adjust
         self.num_threads = threads
         self._sessions: dict[int, Any] = {}
         self._opening = Lock()
@@ -203,6 +210,8 @@ class OtherPart:
         # threads spin within a run, which a recurrent layer's many small products need, and not
         # after it, on cores that our parts want
         options.add_session_config_entry("session.force_spinning_stop", "1")
+        if self._adjust is not None:
+            self._adjust(options)
         weights = self.model.weights
         try:
             if weights:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilework.graph.onnx.context import Unsupported
 from tilework.graph.onnx.convert import CONVERTERS
+from tilework.graph.onnx.expanded import expansion
 from tilework.graph.onnx.scopes import Scopes
 from tilework.graph.onnx.standard import definition
 from tilework.graph.operators import ValueType
@@ -33,8 +34,9 @@ class Calls:
         self._shared: dict[str, dict[str, str]] = {}  # function -> its constants, defined once
 
     def called(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
-        """The model's own function that a node calls; None if it calls none."""
-        return self._own.get((node.domain, node.op_type, node.overload))
+        """The function that a node calls, the model's own or a known one; None if none."""
+        own = self._own.get((node.domain, node.op_type, node.overload))
+        return expansion(node) if own is None else own
 
     def visit(self, c: Scopes, function: onnx.FunctionProto, node: onnx.NodeProto) -> None:
         """Visit the nodes of a function in the place of ``node``, which calls it.

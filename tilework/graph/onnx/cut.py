@@ -28,7 +28,7 @@ from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.operations import PRODUCTS, operations
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.ranges import Shapes, symbols_given
-from tilework.graph.onnx.reads import read_by, reads
+from tilework.graph.onnx.reads import in_order, read_by, reads
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.submodels import submodel
 from tilework.graph.onnx.types import bound_type, is_ours, part_value, static_type
@@ -171,7 +171,7 @@ class _Cutting:
         lists: set[str] = set()
         walk = self.walk
         kinds: dict[int, bool] = {}
-        nodes = list(self.model.graph.node)
+        nodes = in_order(list(self.model.graph.node))
         for number, node in enumerate(nodes):
             shaped = all(walk.defined(i) or i not in walk.types for i in reads(node))
             kinds[number] = forced.isdisjoint(node.output) and walk.convert(node)

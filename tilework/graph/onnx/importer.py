@@ -25,6 +25,7 @@ from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.nothing import or_nothing
 from tilework.graph.onnx.places import Places, places_of
 from tilework.graph.onnx.ranges import Shapes
+from tilework.graph.onnx.reads import in_order
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.walk import Walk
 from tilework.index.extents import Extent
@@ -136,7 +137,7 @@ def _converted(
         walk.define(name, array)
     inputs = [i for i in graph.input if i.name not in walk.constants]  # IR 3 lists both
     define_inputs(walk, inputs, shapes, values)
-    walk.graph(graph.node)
+    walk.graph(in_order(graph.node))
     if not graph.output:
         raise NetworkError("the file is corrupt: the network has no outputs")
     outputs = [walk.output(o.name) for o in graph.output]

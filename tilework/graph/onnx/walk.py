@@ -208,7 +208,7 @@ class Walk(Scopes):
             later = missing[0] in self._upcoming
             raise NetworkError(
                 f"the file is corrupt: node '{node.name or node.output[0]}' reads '{missing[0]}', "
-                + ("which depends on it or comes later" if later else "which nothing defines")
+                + ("which depends on it" if later else "which nothing defines")
             )
 
     def _check_attributes(self, node: onnx.NodeProto) -> None:

@@ -246,7 +246,8 @@ def _dequantized(
     y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
     if zero is not None:
         y = y - over(zero)
-    return np.asarray(y * over(scale), numpy_dtype(to))
+    with np.errstate(over="ignore"):  # of the lowest number, which masks hold, it is infinite
+        return np.asarray(y * over(scale), numpy_dtype(to))
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.matrices import product
 from tilework.graph.onnx.convert.scales import check_parameters
 from tilework.graph.onnx.convert.slices import normal
-from tilework.graph.onnx.convert.windows import convolution
+from tilework.graph.onnx.convert.windows import averages, convolution
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import Extent
 
@@ -131,8 +131,15 @@ def _binary(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     return written(c, a.op(op, b), i[6], i[7])
 
 
+def _where(c: OnnxContext, node: onnx.NodeProto) -> str:
+    i = list(node.input)
+    _known(c, [*i[2:4], *i[5:]])
+    a, b = read(c, *i[1:4]), read(c, *i[4:7])
+    return written(c, a.where(value(c, i[0]), b), i[7], i[8])
+
+
 def _unary(
-    compute: Callable[[Value, dict[str, float]], Value], c: OnnxContext, node: onnx.NodeProto
+    compute: Callable[[Value, dict[str, Any]], Value], c: OnnxContext, node: onnx.NodeProto
 ) -> str:
     """An operator whose inputs are numbers, scale, zero point, and those of the result."""
     i = list(node.input) + [""] * (5 - len(node.input))
@@ -140,17 +147,25 @@ def _unary(
     return written(c, compute(read(c, *i[:3]), attributes(node)), i[3], i[4])
 
 
-def _leaky_relu(x: Value, a: dict[str, float]) -> Value:
+def _leaky_relu(x: Value, a: dict[str, Any]) -> Value:
     return x.op("leaky_relu", alpha=float(a.get("alpha", 0.01)))
 
 
-def _mean_of_maps(x: Value, a: dict[str, float]) -> Value:
+def _mean_of_maps(x: Value, a: dict[str, Any]) -> Value:
     if not a.get("channels_last", 0):
         return x.op("global_avg_pool", layout="NCHW")
     return x.op("reduce_mean", axes=tuple(range(1, len(x.shape) - 1)), keepdims=True)
 
 
-def _softmax(x: Value, a: dict[str, float]) -> Value:
+def _average_pool(x: Value, a: dict[str, Any]) -> Value:
+    last = len(x.shape) - 1
+    channels_last = bool(a.get("channels_last", 0))
+    first = x.transpose(0, last, *range(1, last)) if channels_last else x
+    y = Value(x.c, averages(x.c, a, first.name, f"{x.name}_averages"))
+    return y.transpose(0, *range(2, last + 1), 1) if channels_last else y
+
+
+def _softmax(x: Value, a: dict[str, Any]) -> Value:
     """Before version 13 of the standard's operator, over all dimensions from ``axis`` on."""
     axis = normal(int(a.get("axis", -1)), len(x.shape))
     if int(a.get("opset", 13)) >= 13 or axis == len(x.shape) - 1:
@@ -171,11 +186,13 @@ def _quantised_concat(c: OnnxContext, node: onnx.NodeProto) -> str:
 CONVERTERS: dict[str, Converter] = {
     "QGemm": _quantised_gemm,
     "QLinearAdd": partial(_binary, "add"),
+    "QLinearAveragePool": partial(_unary, _average_pool),
     "QLinearConcat": _quantised_concat,
     "QLinearGlobalAveragePool": partial(_unary, _mean_of_maps),
     "QLinearLeakyRelu": partial(_unary, _leaky_relu),
     "QLinearMul": partial(_binary, "multiply"),
     "QLinearSigmoid": partial(_unary, lambda x, a: x.op("sigmoid")),
     "QLinearSoftmax": partial(_unary, _softmax),
+    "QLinearWhere": _where,
 }
 """Those of the domain ``com.microsoft``."""

@@ -170,31 +170,49 @@ def _channels(c: OnnxContext, name: str, rank: int) -> str:
 
 def _pool(op: str, c: OnnxContext, node: onnx.NodeProto) -> Result:
     a = attributes(node)
-    shape = c.shape(node.input[0])
-    rank = _spatial_rank(shape)
-    kernel = tuple(a["kernel_shape"])
-    strides, pads, dilation = window(a, shape[2:], kernel)
-    whole = pads
-    if a.get("ceil_mode", 0):
-        whole = ceil_pads(known_shape(shape[2:]), kernel, strides, pads, dilation)
-    common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
     x, name = c.value(node.input[0]), node.output[0]
+    if op == "avg_pool":
+        return averages(c, a, x, name)
+    rank, _, dilation, common = _pooling(c, a, x)
     if op == "lp_pool":
         p = int(a.get("p", 2))
         return c.op(f"{op}{rank}d", x, name=name, dilation=dilation, p=p, **common)
-    if op == "avg_pool":
-        count = bool(a.get("count_include_pad", 0))
-        more: dict[str, Any] = {"dilation": dilation} if max(dilation) > 1 else {}
-        if count and whole != pads:
-            ends = zip(whole[rank:], pads[rank:], strict=True)
-            more["surplus"] = tuple(w - p for w, p in ends)
-        return c.op(f"{op}{rank}d", x, name=name, count_include_pad=count, **more, **common)
     y = c.op(f"{op}{rank}d", x, name=name, dilation=dilation, **common)
     if len(node.output) < 2 or not node.output[1]:
         return y
     columns = bool(a.get("storage_order", 0))
     more = {"dilation": dilation, "columns_first": columns}
     return [y, c.op(f"max_pool_positions{rank}d", x, name=node.output[1], **more, **common)]
+
+
+def averages(c: OnnxContext, a: dict[str, Any], data: str, name: str) -> str:
+    """The averages of windows, with the attributes of ONNX's ``AveragePool``.
+
+    Args:
+        data: the value [N, C, ...].
+        name: of the result.
+    """
+    rank, pads, dilation, common = _pooling(c, a, data)
+    count, whole = bool(a.get("count_include_pad", 0)), common["pads"]
+    more: dict[str, Any] = {"dilation": dilation} if max(dilation) > 1 else {}
+    if count and whole != pads:
+        ends = zip(whole[rank:], pads[rank:], strict=True)
+        more["surplus"] = tuple(w - p for w, p in ends)
+    return c.op(f"avg_pool{rank}d", data, name=name, count_include_pad=count, **more, **common)
+
+
+def _pooling(
+    c: OnnxContext, a: dict[str, Any], data: str
+) -> tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]:
+    """Number of spatial axes, pads as they are given, dilation, and the operator's attributes."""
+    shape = c.b.shape(data)
+    rank, kernel = _spatial_rank(shape), tuple(a["kernel_shape"])
+    strides, pads, dilation = window(a, shape[2:], kernel)
+    whole = pads
+    if a.get("ceil_mode", 0):
+        whole = ceil_pads(known_shape(shape[2:]), kernel, strides, pads, dilation)
+    common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
+    return rank, pads, dilation, common
 
 
 def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:

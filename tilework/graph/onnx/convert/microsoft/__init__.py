@@ -13,6 +13,7 @@ from tilework.graph.onnx.convert.microsoft import (
     activations,
     attention,
     embedding,
+    gathered,
     grouped,
     norms,
     others,
@@ -22,7 +23,7 @@ from tilework.graph.onnx.convert.microsoft import (
 )
 
 _FAMILIES = (
-    activations, attention, embedding, grouped, norms, others, packed, products,
+    activations, attention, embedding, gathered, grouped, norms, others, packed, products,
     quantised_operators, rotary,
 )  # fmt: skip
 
