@@ -15,8 +15,8 @@ from tilework.graph.onnx.fold import FOLDABLE, NotFolded, _evaluated
 from tilework.graph.onnx.simple import _SIMPLE, NotSimple, simple
 
 KINDS = ("int64", "int32", "float32", "float64", "bool", "uint8", "float16")
-ALIKE = sorted({"Add", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min",
-                "Mul", "Sub"})  # fmt: skip
+ALIKE = sorted({"Add", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
+                "MatMul", "Max", "Min", "Mul", "Sub"})  # fmt: skip
 
 
 def by_both(op: str, inputs: list[np.ndarray], opset: int, **attrs: Any) -> tuple[Any, Any]:
@@ -120,7 +120,7 @@ def test_positions(data, shape, kind):
 def test_values(data, shape, kind, other):
     x = array(shape, kind)
     signed = x - np.array(3).astype(kind) if kind != "bool" else x
-    for op in ("Abs", "Cos", "Identity", "Log", "Sin"):
+    for op in ("Abs", "Cos", "Identity", "Log", "Relu", "Sin"):
         check(op, [signed])
     check("Cast", [signed], to=int(helper.np_dtype_to_tensor_dtype(np.dtype(other))))
     check("CastLike", [signed, array((1,), other)], 19)
