@@ -94,6 +94,40 @@ def test_attention_without_a_past_yet() -> None:
     check("Attention", inputs, ("y", "present"), num_heads=N, unidirectional=1)
 
 
+def quantised(columns: bool, **more: np.ndarray | None) -> list[Named | None]:
+    """Inputs of a product of bytes, of whose pairs no CPU's sums leave 16 bits."""
+    count = 3 * W if columns else 1
+    return places(
+        x=RNG.integers(0, 200, (B, S, 12)).astype(np.uint8),
+        w=RNG.integers(-60, 60, (12, 3 * W)).astype(np.int8), b=f32(3 * W),
+        x_scale=np.float32([0.02]), w_scale=np.linspace(0.01, 0.03, count, dtype=np.float32),
+        mask=more.get("mask"), x_zero=np.uint8([130]),
+        w_zero=RNG.integers(-5, 5, count).astype(np.int8), past=more.get("past"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("mask", ["none", "lengths", "keys"])
+def test_attention_whose_projections_are_products_of_bytes(mask: str, constant: bool) -> None:
+    """With scales that are constants, or that a run computes of its data."""
+    weights = ("w", "b", "w_scale", "w_zero")
+    constants = (*weights, "x_scale", "x_zero") if constant else weights
+    for columns, past in ((False, 0), (True, 4)):
+        inputs = quantised(
+            columns, mask=mask_of(mask, past + S),
+            past=f32(2, B, N, past, H) if past else None,
+        )  # fmt: skip
+        attrs = {"num_heads": N, "unidirectional": int(past > 0)}
+        check("QAttention", inputs, ("y", "present"), constants, tolerance=5e-6, **attrs)
+
+
+def test_attention_of_bytes_by_weights_that_are_no_constants() -> None:
+    inputs = quantised(False)
+    model = one_node("QAttention", inputs, "y", num_heads=N)
+    with pytest.raises(NetworkError, match="QAttention: its weights must be constant bytes"):
+        from_onnx(model)
+
+
 def test_attention_with_a_square_mask() -> None:
     """ONNX Runtime has it on GPUs alone: its rows begin at the first token of all."""
     past, whole = 2, RNG.integers(0, 2, (B, 1, 9, 9)).astype(np.int32)

@@ -21,7 +21,10 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.matrices import product
 from tilework.graph.onnx.convert.microsoft.masks import later, padding
 from tilework.graph.onnx.convert.normal import like
+from tilework.graph.onnx.convert.quantised_products import product_of_bytes
 from tilework.graph.onnx.convert.slices import along
+from tilework.graph.onnx.protos import messages
+from tilework.graph.onnx.values import Value, value
 from tilework.index.extents import Extent, known
 
 if TYPE_CHECKING:
@@ -55,6 +58,31 @@ def pair(node: onnx.NodeProto, first: int, names: str) -> None:
 
 def _attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
     """Attention with the projections of queries, keys and values in front of it."""
+    y = product(c, c.value(node.input[0]), c.value(node.input[1]), f"{node.output[0]}_projected")
+    return _of_projected(c, node, y, mask=3, past=4, bias=5)
+
+
+def _quantised_attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
+    """The same, the projections a product of bytes by constant weights."""
+    inputs = [optional(node, i) for i in range(9)]
+    x, w, _, scale, by, _, zero, point, _ = inputs
+    name = f"{node.output[0]}_projected"
+    proto = messages().NodeProto(input=[x, w, zero, point], output=[f"{name}_sums"])
+    sums = product_of_bytes(c, proto)
+    if sums is None:
+        raise Unsupported("its weights must be constant bytes, and its data of one zero point")
+    y = Value(c, sums).cast("float32") * (value(c, scale) * value(c, by))
+    return _of_projected(c, node, y.name, mask=5, past=8, bias=None)
+
+
+def _of_projected(
+    c: OnnxContext, node: onnx.NodeProto, y: str, mask: int, past: int, bias: int | None
+) -> Result:
+    """Attention of what is projected, [B, S, all columns], the bias of which is input 2.
+
+    Args:
+        mask, past, bias: places of inputs, the last of what is added to the scores.
+    """
     a = attributes(node)
     if a.get("do_rotary", 0):  # ONNX Runtime's CPU kernel refuses it as well
         raise Unsupported("do_rotary is not supported; use RotaryEmbedding and MultiHeadAttention")
@@ -63,26 +91,24 @@ def _attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
             "past_present_share_buffer is not supported; optimise the model without it"
         )
     heads, name = int(a["num_heads"]), node.output[0]
-    x, w = c.value(node.input[0]), c.value(node.input[1])
-    columns = c.b.shape(w)[-1]
+    columns = known(c.b.shape(y)[-1])
     widths = list(a.get("qkv_hidden_sizes", ())) or [columns // 3] * 3
     if sum(widths) != columns or len(widths) != 3 or any(n % heads for n in widths):
         raise Unsupported(f"{columns} columns do not make {heads} heads of widths {widths}")
-    y = product(c, x, w, f"{name}_projected")
     if optional(node, 2):
         y = c.op("add", y, c.value(node.input[2]), name=f"{name}_biased")
     starts = (0, widths[0], widths[0] + widths[1])
     parts = [along(c, y, 2, at, n, f"{name}_part") for at, n in zip(starts, widths, strict=True)]
     q, k, v = (in_heads(c, part, heads) for part in parts)
-    past = optional(node, 4)
+    kept = optional(node, past)
     before: Extent = 0
-    if past and 0 not in c.shape(past):
-        before, p = c.shape(past)[3], c.value(past)
+    if kept and 0 not in c.shape(kept):
+        before, p = c.shape(kept)[3], c.value(kept)
         k, v = (
             c.op("concat", _half(c, p, i), new, name=f"{name}_present", axis=2)
             for i, new in enumerate((k, v))
         )
-    output, _ = _mixed(c, node, a, (q, k, v), before, mask=3, bias=5)
+    output, _ = _mixed(c, node, a, (q, k, v), before, mask, bias)
     present: str | None = None
     if len(node.output) > 1 and node.output[1]:
         both = (c.op("reshape", y, shape=(1, *c.b.shape(y))) for y in (k, v))
@@ -170,13 +196,13 @@ def _mixed(
     operands: Sequence[str],
     past: Extent,
     mask: int,
-    bias: int,
+    bias: int | None,
 ) -> tuple[str, str]:
     """The mixed values [B, S, N * H], and the scores that they were mixed by, before the softmax.
 
     Args:
         operands: queries, keys and values in heads, the past among them.
-        mask, bias: places of the mask of keys, and of what is added to the scores.
+        mask, bias: places of the mask of keys, and of what is added to the scores, if it has one.
     """
     q, k, v = operands
     name, (batch, _, queries, _), keys = node.output[0], c.b.shape(q), c.b.shape(k)[2]
@@ -190,12 +216,12 @@ def _mixed(
         hidden = padding(c, node.input[mask], shape, past, filler, scores)
     causal = bool(a.get("unidirectional", 0)) and queries != 1
     added = [
-        *([c.value(node.input[bias])] if optional(node, bias) else []),
+        *([c.value(node.input[bias])] if bias is not None and optional(node, bias) else []),
         *([hidden] if hidden is not None else []),
         *([later(c, queries, keys, past, c.b.types[scores].dtype)] if causal else []),
     ]
-    for value in added:
-        scores = c.op("add", scores, value, name=f"{name}_scores")
+    for more in added:
+        scores = c.op("add", scores, more, name=f"{name}_scores")
     shares = c.op("softmax", scores, axis=3, name=f"{name}_shares")
     mixed = c.op("einsum", shares, v, equation="bhst,bhtd->bhsd")
     return out_of_heads(c, mixed, name), scores
@@ -211,4 +237,5 @@ def out_of_heads(c: OnnxContext, x: str, name: str) -> str:
 CONVERTERS: dict[str, Converter] = {
     "Attention": _attention,
     "MultiHeadAttention": _multi_head,
+    "QAttention": _quantised_attention,
 }
