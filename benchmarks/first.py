@@ -46,7 +46,8 @@ with watching() as spent:
     session = Session(sys.argv[1], options, cache=sys.argv[3] or False)
     feeds = {}
     for i in session.get_inputs():
-        shape = [n if isinstance(n, int) else 1 for n in i.shape]
+        # a symbol is 1, and the sum of two, as in past_and_sequence, is 2
+        shape = [n if isinstance(n, int) else 1 + str(n).count("_and_") for n in i.shape]
         whole = {"tensor(int64)": "int64", "tensor(int32)": "int32"}.get(i.type)
         made = rng.integers(0, 2, shape) if whole else rng.standard_normal(shape)
         feeds[i.name] = made.astype(whole or "float32")
