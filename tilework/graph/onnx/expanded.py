@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
-_INPUTS = {
+INPUTS = {
     "DynamicQuantizeMatMul": ("a", "b", "b_scale", "b_zero", "bias"),
     "MatMulIntegerToFloat": ("a", "b", "a_scale", "b_scale", "a_zero", "b_zero", "bias"),
 }
+"""Of each operator, all of the domain `com.microsoft`."""
 _ONE = "one = Constant <value = int64[0] {}> ()"
 
 
 def expansion(node: onnx.NodeProto) -> onnx.FunctionProto | None:
     """The function that a node of the domain ``com.microsoft`` calls; None if it calls none."""
-    if node.domain != "com.microsoft" or node.op_type not in _INPUTS:
+    if node.domain != "com.microsoft" or node.op_type not in INPUTS:
         return None
-    names = zip(_INPUTS[node.op_type], node.input, strict=False)
+    names = zip(INPUTS[node.op_type], node.input, strict=False)
     return _function(node.op_type, frozenset(name for name, given in names if given))
 
 
@@ -49,7 +50,7 @@ def _function(op: str, given: frozenset[str]) -> onnx.FunctionProto:
         end = "y = Mul(wide, both)"
     return parser.parse_function(
         '<domain: "com.microsoft", opset_import: ["" : 17]>'
-        f" {op} ({', '.join(_INPUTS[op])}) => (y) {{ {data}"
+        f" {op} ({', '.join(INPUTS[op])}) => (y) {{ {data}"
         f" sums = MatMulInteger(bytes, b, {zero}, {zero_of_b})"
         f" both = Mul(scale, b_scale) wide = Cast <to = 1> (sums) {end} }}"
     )
