@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -58,8 +60,8 @@ def model(
         ("int4", {"axis": 0}),
     ],
 )
-def test_rows_of_few_bits(dtype: str, more: dict[str, object], zeros: bool) -> None:
-    m = model(dtype, zeros, **more)  # type: ignore[arg-type]
+def test_rows_of_few_bits(dtype: str, more: dict[str, Any], zeros: bool) -> None:
+    m = model(dtype, zeros, **more)
     indices = np.array([[0, 3, 9], [-1, 5, 5]])
     (want,) = whole(m, {"indices": indices})
     (got,) = run_plan(from_onnx(m), indices)

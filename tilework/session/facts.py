@@ -113,10 +113,7 @@ class Source:
         Raises:
             NetworkError: it is none.
         """
-        from tilework.graph.onnx.files import ReadModel
-
-        content = self.read()
-        return content.model if isinstance(content, ReadModel) else content
+        return _model_of(self.read())
 
     def read(self) -> ReadModel | onnx.ModelProto:
         """The model as the importer takes it, parsed once.
@@ -137,13 +134,20 @@ class Source:
         return self._read
 
     @property
-    def held(self) -> ReadModel | onnx.ModelProto | None:
-        """What was read and is kept."""
-        return self._read
+    def held(self) -> onnx.ModelProto | None:
+        """The model, if it was read and is kept."""
+        content = self._read
+        return None if content is None else _model_of(content)
 
     def let_go(self) -> None:
         """Keep nothing that was read."""
         self._content = self._read = None
+
+
+def _model_of(content: ReadModel | onnx.ModelProto) -> onnx.ModelProto:
+    from tilework.graph.onnx.files import ReadModel
+
+    return content.model if isinstance(content, ReadModel) else content
 
 
 def facts_of(source: Source, cache: ModuleCache | None) -> Facts:

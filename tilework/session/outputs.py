@@ -17,8 +17,6 @@ from tilework.session.facts import Declared, Facts, Source, declared_from, facts
 if TYPE_CHECKING:
     import onnx
 
-    from tilework.graph.onnx.files import ReadModel
-
 _VERSION = "outputs 1"
 _MOST_OF_A_SHAPE = 1024
 """Elements of constants that shapes may depend on."""
@@ -36,7 +34,7 @@ def outputs_of(source: Source, facts: Facts, cache: ModuleCache | None) -> tuple
     if kept is None:
         held = source.held
         try:
-            kept = _read(source, facts) if held is None else _inferred(_model(held), facts)
+            kept = _read(source, facts) if held is None else _inferred(held, facts)
         except NetworkError:
             return facts.outputs
         if cache is not None:
@@ -54,12 +52,6 @@ def _read(source: Source, facts: Facts) -> tuple[Declared, ...]:
     if facts_of(again, None).digest != facts.digest:
         raise NetworkError("the file was written in the meantime")
     return _inferred(again.model(), facts)
-
-
-def _model(held: ReadModel | onnx.ModelProto) -> onnx.ModelProto:
-    from tilework.graph.onnx.files import ReadModel
-
-    return held.model if isinstance(held, ReadModel) else held
 
 
 def _from_json(data: Any) -> tuple[Declared, ...] | None:
