@@ -92,14 +92,15 @@ class Asked(FamilyDraft):
         """The row with the least code of those about as fast as the best at some points."""
         heard, means = [s for s in family if s.id in self.said], self._means(family, points)
         most = min(float(mean.min()) for mean in means.values()) + math.log(slack)
+        at = {sketch.id: np.flatnonzero(means[sketch.id] <= most) for sketch in heard}
+        alone = sum(map(len, at.values())) == 1
         near: list[tuple[float, Found]] = []
-        for sketch in heard:
-            at = np.flatnonzero(means[sketch.id] <= most)
-            if len(at):
-                rows = self.heard(sketch)[0][at]
-                shortest = int(np.argmin(lengths := self.lengths(sketch, rows)))
-                log = float(means[sketch.id][at[shortest]])
-                near.append((float(lengths[shortest]), Found(sketch, rows[shortest], log)))
+        for sketch in (s for s in heard if len(at[s.id])):
+            rows, own = self.heard(sketch)[0][at[sketch.id]], means[sketch.id][at[sketch.id]]
+            lengths = np.zeros(1) if alone else self.lengths(sketch, rows)
+            shortest = int(np.argmin(lengths))
+            found = Found(sketch, rows[shortest], float(own[shortest]))
+            near.append((float(lengths[shortest]), found))
         return min(near, key=lambda pair: pair[0])[1]
 
     def _means(self, family: Sequence[FamilySketch], points: slice) -> dict[int, Floats]:
@@ -123,7 +124,9 @@ def _good(looks: Floats, best: Floats) -> NDArray[np.int64]:
     """Which rows are near the best of all sketches, by any of the looks."""
     first = np.argsort(looks, axis=1, kind="stable")[:, :GOOD]
     near = np.take_along_axis(looks, first, axis=1) <= best[:, None] + math.log(NEAR)
-    return np.unique(first[near])
+    good = np.zeros(looks.shape[1], bool)
+    good[first[near]] = True
+    return np.flatnonzero(good)
 
 
 class _Some(NamedTuple):
