@@ -83,6 +83,16 @@ def test_rows_that_are_good_at_the_ends_are_compared_at_all_points():
         assert np.array_equal(logs, FamilyDraft.logs(asked, sketch, rows))
 
 
+@pytest.mark.parametrize("other, kept", [(0.15, 1), (0.05, 2), (-0.15, 2)])
+def test_sketches_are_looked_at_everywhere_that_are_near_or_where_two_rows_may_pay(other, kept):
+    family, rng = family_of(SearchTask(scores(), TARGET))[:2], np.random.default_rng(0)
+    asked = Asked(draft_of(TARGET))
+    for sketch, first in zip(family, (0.0, other), strict=True):
+        rows = sketch.sample(rng, 4)
+        asked.said[sketch.id] = [(rows, np.full((2, len(rows)), [[first], [abs(first)]]))]
+    assert len(asked.everywhere(family).said) == kept
+
+
 def test_a_second_row_is_taken_where_it_pays():
     """By what the draft says of both rows at the points: less than of any row it has seen."""
     task = SearchTask(scores(), TARGET)

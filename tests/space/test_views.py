@@ -7,7 +7,7 @@ import pytest
 
 from tests.lower.open_families import FAMILIES
 from tilework.model.draft import draft_of
-from tilework.model.family import looked_at
+from tilework.model.family import family_of, looked_at
 from tilework.space import SearchSpace
 from tilework.space.twins import alike
 from tilework.space.views import views_at
@@ -26,7 +26,7 @@ def test_views_are_what_rules_derive(make, target):
     for at in looked_at(task.compute_dag.symbols):
         dag = seen_at(at).dag(task.compute_dag)
         derived = SearchSpace.of(SearchTask(dag, task.target)).sketches
-        for sketch, view in zip(sketches, views_at(sketches, at), strict=True):
+        for sketch, (view,) in zip(sketches, views_at(sketches, [at]), strict=True):
             other = next(s for s in derived if alike(s, sketch))
             assert [d.name for d in view.decisions] == [d.name for d in other.decisions]
             rows = view.sample(np.random.default_rng(0), 16)
@@ -34,3 +34,25 @@ def test_views_are_what_rules_derive(make, target):
             if len(rows):
                 assert np.array_equal(draft.seconds(view, rows), draft.seconds(other, rows))
                 assert np.array_equal(draft.lengths(view, rows), draft.lengths(other, rows))
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_rows_of_steady_sketches_are_valid_at_all_points_or_at_none(cores):
+    """Of the tables of all points."""
+    rng, steady = np.random.default_rng(0), set()
+    target = Target(f"llvm -mcpu=haswell -num-cores={cores}")
+    for make in FAMILIES:
+        for sketch in family_of(SearchTask(make(), target)):
+            tables = [view.decisions for view in sketch.views]
+            rows = np.concatenate([_of_tables(rng, own, 500) for own in tables])
+            judged = [view.valid(rows) for view in sketch.views]
+            steady.add(sketch.steady)
+            if sketch.steady:
+                assert all(np.array_equal(judged[0], other) for other in judged)
+    assert steady == {True, False}
+
+
+def _of_tables(rng, decisions, count):
+    """Rows of any choices."""
+    each = [d.choices[rng.integers(len(d.choices), size=count)] for d in decisions]
+    return np.concatenate(each, axis=1)

@@ -24,6 +24,10 @@ taken: a tile of 22 rows is compiled for each number of rows that may be left.""
 NEAR, GOOD = 1.2, 256
 """Rows that take at most so many times the seconds of the best one at an end, or in the mean of
 both, are looked at everywhere; so many of a sketch for each."""
+ALONE, NEAR_ALONE = 1.02, 1.1
+"""Where the row that is best in the mean takes, in that mean, at most so many times the seconds of
+the best at each end, a second row hardly pays: sketches are looked at that have a row near in the
+mean. What two rows are worth between the ends, only rows of these say."""
 
 
 class Found(NamedTuple):
@@ -75,12 +79,16 @@ class Asked(FamilyDraft):
         """
         heard = {s.id: self.heard(s) for s in family if s.id in self.said}
         best = np.min([_looks(logs).min(axis=1) for _, logs in heard.values()], axis=0)
+        alone = best[-1] - best[:-1].mean() <= math.log(ALONE)
         out = Asked(self.draft)
         for sketch in (s for s in family if s.id in heard):
             rows, logs = heard[sketch.id]
-            some = _good(_looks(logs), best)
+            looks = _looks(logs)
+            if alone and looks[-1].min() > best[-1] + math.log(NEAR_ALONE):
+                continue
+            some = _good(looks, best)
             others = sketch.views[1 : len(sketch.views) + 1 - len(logs)]
-            for view in others:
+            for view in others if not sketch.steady else ():
                 some = some[view.valid(rows[some])]
             if len(some):
                 rows, (first, *last) = rows[some], logs[:, some]
@@ -92,14 +100,15 @@ class Asked(FamilyDraft):
         """The row with the least code of those about as fast as the best at some points."""
         heard, means = [s for s in family if s.id in self.said], self._means(family, points)
         most = min(float(mean.min()) for mean in means.values()) + math.log(slack)
+        at = {sketch.id: np.flatnonzero(means[sketch.id] <= most) for sketch in heard}
+        alone = sum(map(len, at.values())) == 1
         near: list[tuple[float, Found]] = []
-        for sketch in heard:
-            at = np.flatnonzero(means[sketch.id] <= most)
-            if len(at):
-                rows = self.heard(sketch)[0][at]
-                shortest = int(np.argmin(lengths := self.lengths(sketch, rows)))
-                log = float(means[sketch.id][at[shortest]])
-                near.append((float(lengths[shortest]), Found(sketch, rows[shortest], log)))
+        for sketch in (s for s in heard if len(at[s.id])):
+            rows, own = self.heard(sketch)[0][at[sketch.id]], means[sketch.id][at[sketch.id]]
+            lengths = np.zeros(1) if alone else self.lengths(sketch, rows)
+            shortest = int(np.argmin(lengths))
+            one = Found(sketch, rows[shortest], float(own[shortest]))
+            near.append((float(lengths[shortest]), one))
         return min(near, key=lambda pair: pair[0])[1]
 
     def _means(self, family: Sequence[FamilySketch], points: slice) -> dict[int, Floats]:
@@ -123,7 +132,9 @@ def _good(looks: Floats, best: Floats) -> NDArray[np.int64]:
     """Which rows are near the best of all sketches, by any of the looks."""
     first = np.argsort(looks, axis=1, kind="stable")[:, :GOOD]
     near = np.take_along_axis(looks, first, axis=1) <= best[:, None] + math.log(NEAR)
-    return np.unique(first[near])
+    good = np.zeros(looks.shape[1], bool)
+    good[first[near]] = True
+    return np.flatnonzero(good)
 
 
 class _Some(NamedTuple):

@@ -126,26 +126,22 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     """As `best_drafted`, of a task whose extents a run decides: one row for all points, or two.
 
     Rows are found by what they take at the first point and at the last one: an answer of the draft
-    takes as long for one row as for hundreds. The best of these are compared at all points.
+    takes as long for one row as for hundreds. The best of these are compared at all points. Nobody
+    asks for rows that it likes almost as much.
     """
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
-    drafts = best_drafted(key, target, [sketch.at_ends for sketch in family], asked)
-    if drafts is None:
+    if not _looked_for(key, target, [sketch.at_ends for sketch in family], asked).ends:
         return None
     asked = asked.everywhere(family)
     if not asked.said:
         asked = Asked(draft)  # what is good at both ends is valid nowhere between them
-        drafts = best_drafted(key, target, family, asked)
-        if drafts is None:
+        if not _looked_for(key, target, family, asked).ends:
             return None
     best = asked.best(family, slice(None), ALIKE)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
     points = looked_at(task.compute_dag.symbols)
-    choice = with_second(choice, family, task.compute_dag, points, asked)
-    heard = {s.id: asked.heard(s) for s in family if s.id in asked.said}
-    seen = {n: [Seen(rows, np.exp(logs.mean(axis=0)))] for n, (rows, logs) in heard.items()}
-    return Drafted(choice, _few(seen))
+    return Drafted(with_second(choice, family, task.compute_dag, points, asked), ())
 
 
 def forget_choices() -> None:
@@ -171,6 +167,41 @@ def best_drafted(
     Returns:
         None if no row that was drawn is valid.
     """
+    seen, ends = _looked_for(workload_key, target, sketches, draft)
+    if not ends:
+        return None
+    best = min(ends, key=lambda end: end.seconds)
+    sketch = sketches[best.position]
+    seconds, row = _shortest(sketch, (best.seconds, best.row), draft, seen[best.position])
+    row = sketch.canonical(row.reshape(1, -1))[0]
+    choice = Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
+    return Drafted(choice, _few({sketches[at].id: looks for at, looks in seen.items()}))
+
+
+class _End(NamedTuple):
+    """A row without a better neighbour, and the position of its sketch."""
+
+    seconds: float
+    position: int
+    row: Rows
+
+
+class _LookedFor(NamedTuple):
+    """What was drawn and improved.
+
+    Attributes:
+        seen: by position of a sketch, what the draft said of its rows.
+        ends: where the improvement of the few best rows came to, in the order of these.
+    """
+
+    seen: Mapping[int, Sequence[Seen]]
+    ends: Sequence[_End]
+
+
+def _looked_for(
+    workload_key: str, target: str, sketches: Sequence[Drawn], draft: Seconds
+) -> _LookedFor:
+    """The rows among which `best_drafted` chooses; arguments as there."""
     starts: list[tuple[float, int, Rows]] = []
     seen: dict[int, list[Seen]] = {}
     least = [draft.least(sketch) for sketch in sketches]
@@ -188,21 +219,14 @@ def best_drafted(
             seen[position] = [Seen(rows, times)]
             if times[best[0]] < promise * least[position]:
                 promise = max(float(times[best[0]]) / least[position], _LEAST_PROMISE)
-    if not starts:
-        return None
-    ends: dict[int, tuple[float, Rows]] = {}
+    ends: dict[int, _End] = {}
     for position in {at for _, at, _ in starts}:
         mine = [i for i, (_, at, _) in enumerate(starts) if at == position]
         some = [(starts[i][0], starts[i][2]) for i in mine]
         tops = climbed(sketches[position], some, draft, seen[position])
-        ends.update(zip(mine, tops, strict=True))
-    chosen = min(sorted(ends), key=lambda i: ends[i][0])
-    position = starts[chosen][1]
-    sketch = sketches[position]
-    seconds, row = _shortest(sketch, ends[chosen], draft, seen[position])
-    row = sketch.canonical(row.reshape(1, -1))[0]
-    choice = Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
-    return Drafted(choice, _few({sketches[at].id: looks for at, looks in seen.items()}))
+        each = (_End(seconds, position, row) for seconds, row in tops)
+        ends.update(zip(mine, each, strict=True))
+    return _LookedFor(seen, [ends[i] for i in sorted(ends)])
 
 
 def _few(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Rows]]:

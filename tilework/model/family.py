@@ -23,6 +23,8 @@ from tilework.model.draft import Draft
 from tilework.space import SearchSpace, Sketch
 from tilework.space.decision import around
 from tilework.space.distinct import ascending
+from tilework.space.protocol import space_of
+from tilework.space.slabs import on_one_core
 from tilework.space.twins import Twin, twin_of
 from tilework.space.views import views_at
 from tilework.target import Target
@@ -43,15 +45,15 @@ class FamilySketch:
     """
 
     id: int
-    views: tuple[Sketch, ...]
+    views: Sequence[Sketch]
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` random rows that are valid at all points, as many drawn at each."""
         each = -(-n // len(self.views))
         drawn = [view.sample(rng, each) for view in self.views]
-        for i, own in enumerate(drawn):
-            for other in self.views[:i] + self.views[i + 1 :]:
-                own = own[other.valid(own)]
+        for i, own in enumerate(drawn if not self.steady else ()):
+            for j, other in enumerate(self.views):
+                own = own if i == j else own[other.valid(own)]
             drawn[i] = own
         return ascending(np.concatenate(drawn))
 
@@ -59,7 +61,8 @@ class FamilySketch:
         """Of each row, those that differ from it in one decision, by the choices of any point."""
         near = around(rows, self._choices)
         good = (near != rows[:, None]).any(axis=2)
-        good[good] = self.valid(near[good])
+        some = self.views[:1] if self.steady else self.views
+        good[good] = np.logical_and.reduce([view.valid(near[good]) for view in some])
         return [ascending(own[some]) for own, some in zip(near, good, strict=True)]
 
     def canonical(self, rows: Rows) -> Rows:
@@ -73,6 +76,13 @@ class FamilySketch:
         """Which rows are programs within the limits at all points."""
         ok: NDArray[np.bool_] = np.logical_and.reduce([view.valid(rows) for view in self.views])
         return ok
+
+    @cached_property
+    def steady(self) -> bool:
+        """Whether rows of the sketch's tables are valid at all points or at none."""
+        first = self.views[0]
+        on, space = on_one_core(first.target, first.slabs), space_of(first.target)
+        return all(space.steady(block, on) for block in first.blocks)
 
     @property
     def at_ends(self) -> FamilySketch:
@@ -168,9 +178,8 @@ def looked_at(symbols: Iterable[Symbol]) -> list[Point]:
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     """The sketches of a task, seen where it is looked at."""
     sketches = SearchSpace.of(task).sketches
-    views = [views_at(sketches, at) for at in looked_at(task.compute_dag.symbols)]
-    pairs = zip(sketches, zip(*views, strict=True), strict=True)
-    return [FamilySketch(sketch.id, seen) for sketch, seen in pairs]
+    each = views_at(sketches, looked_at(task.compute_dag.symbols))
+    return [FamilySketch(sketch.id, seen) for sketch, seen in zip(sketches, each, strict=True)]
 
 
 def members_of(task: SearchTask, family: Sequence[FamilySketch]) -> tuple[Member, ...]:

@@ -22,6 +22,7 @@ from tilework.model.asked import Asked, Floats, Found
 from tilework.model.base import Rows
 from tilework.model.choice import Choice, HandOver
 from tilework.model.family import FamilySketch
+from tilework.space.distinct import ascending
 from tilework.te.dag import ComputeDAG
 from tilework.te.expr import Axis, reads, walk
 from tilework.te.tensor import Placeholder
@@ -124,7 +125,7 @@ class Fixed:
 
     def like(self, rows: Rows, row: Rows) -> Rows:
         """Rows as they would be with the constants of ``row``, those that are valid."""
-        moved = np.unique(self._with(rows, row), axis=0)
+        moved = ascending(self._with(rows, row))
         return moved[self._sketch.valid(moved)]
 
     def _with(self, rows: Rows, row: Rows) -> Rows:

@@ -58,6 +58,13 @@ class Space(Protocol):
     def valid(self, nest: BlockNest, target: Any) -> NDArray[np.bool_]:
         """Which rows are programs within the target's limits."""
 
+    def steady(self, block: Block, target: Any) -> bool:
+        """Whether `valid` says the same of rows of a block's tables wherever it is looked at.
+
+        By default that is not known: it is asked everywhere.
+        """
+        return False
+
     def canonical(self, nest: BlockNest, target: Any) -> dict[str, Ints]:
         """Columns, by the kind of their decision, without what has no effect on the program.
 

@@ -6,8 +6,9 @@ what they have decided holds there, and only nests are built anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import overload
 
 from tilework.index.symbols import Point
 from tilework.space.nests import blocks_of
@@ -19,10 +20,44 @@ from tilework.te.analysis import AccessAnalysis
 from tilework.te.points import Exchange, seen_at
 
 
-def views_at(sketches: Iterable[Sketch], at: Point) -> list[Sketch]:
-    """The sketches of one task as they are where its symbols typically have these values."""
-    there = seen_at(at)
-    return [_view(sketch, there) for sketch in sketches]
+class Views(Sequence[Sketch]):
+    """A sketch as it is at some points; each view is made when it is first looked at.
+
+    Args:
+        sketch: the sketch.
+        there: computations as they are at each of the points.
+    """
+
+    def __init__(self, sketch: Sketch, there: Sequence[Exchange]) -> None:
+        self._sketch, self._there = sketch, there
+        self._made: dict[int, Sketch] = {}
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def __iter__(self) -> Iterator[Sketch]:
+        return map(self._at, range(len(self)))
+
+    @overload
+    def __getitem__(self, i: int) -> Sketch: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> tuple[Sketch, ...]: ...
+
+    def __getitem__(self, i: int | slice) -> Sketch | tuple[Sketch, ...]:
+        places = range(len(self))[i]
+        return self._at(places) if isinstance(places, int) else tuple(map(self._at, places))
+
+    def _at(self, i: int) -> Sketch:
+        if i not in self._made:
+            self._made[i] = _view(self._sketch, self._there[i])
+        return self._made[i]
+
+
+def views_at(sketches: Iterable[Sketch], points: Iterable[Point]) -> list[Views]:
+    """The sketches of one task, each as it is where its symbols typically have these values."""
+    there = [seen_at(at) for at in points]
+    return [Views(sketch, there) for sketch in sketches]
 
 
 def _view(sketch: Sketch, there: Exchange) -> Sketch:
@@ -33,6 +68,6 @@ def _view(sketch: Sketch, there: Exchange) -> Sketch:
     dag = there.dag(sketch.dag)
     plans = {there.stage(op): plan.moved(there.stage) for op, plan in sketch.plans.items()}
     on = on_one_core(sketch.target, slabs)
-    state = State(AccessAnalysis(dag), on, space.tiling, plans=plans)
+    state = State(AccessAnalysis.of(dag), on, space.tiling, plans=plans)
     blocks = blocks_of(state, space.capabilities(on))
     return replace(sketch, blocks=blocks, dag=dag, plans=plans, slabs=slabs)

@@ -73,6 +73,16 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     return ok
 
 
+def steady(block: Block, target: CpuTarget) -> bool:
+    """Whether `valid` says the same of a block's rows wherever its open extents are looked at.
+
+    Not where buffers, pieces of a sum, or what threads share are as long as an open axis is there.
+    """
+    shared = target.num_cores > 1 and len(block.parallel_loops) > len(block.parallel_axes)
+    special = block.attached or block.matrix or block.transform or block.ragged
+    return not (shared or special or any(axis.open for axis in block.reduce))
+
+
 def _covers(axes: tuple[Axis, ...], lanes: int, covered: Ints) -> NDArray[np.bool_]:
     """Rows whose inner loops cover as much of some axes as they may: axes x P points."""
     some, most, summed, points = _ends(axes, lanes)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from tilework.kinds.cpu.canonical import canonical
 from tilework.kinds.cpu.decisions import decisions
 from tilework.kinds.cpu.instructions import instructions_of
-from tilework.kinds.cpu.limits import fits, valid
+from tilework.kinds.cpu.limits import fits, steady, valid
 from tilework.kinds.cpu.rules import CPU_RULES, RULES_VERSION
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.tiling import TILING
@@ -43,6 +43,7 @@ class CpuSpace(Space):
     decisions = staticmethod(decisions)
     fits = staticmethod(fits)
     valid = staticmethod(valid)
+    steady = staticmethod(steady)
     canonical = staticmethod(canonical)
 
     def capabilities(self, target: CpuTarget) -> tuple[Capability, ...]:
