@@ -15,7 +15,13 @@ from tests.graph.quantized_models import by_onnx_runtime
 from tests.graph.test_onnx_errors import refused
 from tests.graph.test_quantised_networks import run
 
-KINDS = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float32": TensorProto.FLOAT}
+KINDS = {
+    "uint8": TensorProto.UINT8,
+    "int8": TensorProto.INT8,
+    "uint16": TensorProto.UINT16,
+    "int16": TensorProto.INT16,
+    "float32": TensorProto.FLOAT,
+}
 Array = np.ndarray
 
 
@@ -77,6 +83,16 @@ def cases(t: str) -> dict[str, tuple[onnx.ModelProto, dict[str, Array]]]:
         "QLinearSigmoid": (one, [*first, scale(1 / 256), of(t, 0)], {}),
         "QLinearSoftmax": (one, [*first, scale(1 / 256), of(t, 0)], {"axis": -1, "opset": 13}),
         "QGemm": (gemm, ["a", *first[1:], *of_w, bias, scale(0.2), of(t, 3)], {"transB": 1}),
+        "QGemm, a bias by row": (
+            gemm,
+            ["a", *first[1:], *of_w, bias[:3, None], scale(0.2), of(t, 3)],
+            {"transB": 1},
+        ),
+        "QGemm, scaled": (
+            {"a": whole(t, 8, 3)},
+            ["a", *first[1:], w.T, *of_w[1:], bias[None], scale(0.2), of(t, 3)],
+            {"transA": 1, "alpha": 0.5},
+        ),
     }
     return {
         name: (one_node(name.partition(",")[0], data, inputs, t, **attrs), data)
@@ -98,6 +114,21 @@ def test_operators_of_onnx_runtime(op: str, dtype: str, tmp_path: Path) -> None:
     assert got.dtype == want.dtype
     apart = np.abs(got.astype(int) - want.astype(int))
     assert apart.max() <= (op.partition(",")[0] in ONE_APART)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16"])
+def test_files_before_opset_21_have_16_bits_in_the_domain_of_onnx_runtime(
+    dtype: str, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(1).standard_normal((5, 7)).astype(np.float32) * 3
+    data, parts = {"x": x}, [scale(1e-4), of(dtype, 300)]
+    model = one_node("QuantizeLinear", data, ["x", *parts], dtype)
+    back = helper.make_node("DequantizeLinear", ["y", "c1", "c2"], ["z"], domain="com.microsoft")
+    model.graph.node.append(back)
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, x.shape))
+    want = by_onnx_runtime(model, data)
+    for got, name in zip(run(model, data, tmp_path / "q.onnx"), "yz", strict=True):
+        np.testing.assert_array_equal(got, want[name])
 
 
 @pytest.mark.parametrize("given", ["all", "scales"])
