@@ -14,6 +14,7 @@ from tests.graph.operator_cases import Cases
 from tests.graph.quantized_models import by_onnx_runtime
 from tests.graph.test_onnx_errors import refused
 from tests.graph.test_quantised_networks import run
+from tilework.graph import from_onnx
 
 KINDS = {
     "uint8": TensorProto.UINT8,
@@ -22,6 +23,7 @@ KINDS = {
     "int16": TensorProto.INT16,
     "float32": TensorProto.FLOAT,
 }
+BITS = {"int8": TensorProto.INT8, "int4": TensorProto.INT4}
 Array = np.ndarray
 
 
@@ -129,6 +131,46 @@ def test_files_before_opset_21_have_16_bits_in_the_domain_of_onnx_runtime(
     want = by_onnx_runtime(model, data)
     for got, name in zip(run(model, data, tmp_path / "q.onnx"), "yz", strict=True):
         np.testing.assert_array_equal(got, want[name])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+@pytest.mark.parametrize("opset", [21, 23])
+def test_from_opset_23_quotients_are_of_the_type_of_the_scale(
+    opset: int, dtype: str, tmp_path: Path
+) -> None:
+    c, kind = Cases(opset), np.iinfo(dtype)
+    x = (np.random.default_rng(1).standard_normal(4000) * 3).astype(np.float16)
+    step = np.asarray(12 / (kind.max - kind.min), np.float16)
+    zero = of(dtype, (kind.max + kind.min) // 2)
+    c.node("QuantizeLinear", c.input(x), c.constant(step, "float16"), c.constant(zero, dtype))
+    quotient = x / step if opset > 21 else x.astype(np.float32) / step.astype(np.float32)
+    want = np.rint(quotient).astype(np.float32) + zero.astype(np.float32)
+    (got,) = run(c.model(), c.inputs, tmp_path / "q.onnx")
+    np.testing.assert_array_equal(got, want.clip(kind.min, kind.max).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_weights_that_a_file_holds_as_floats_are_quantised_at_import(
+    dtype: str, tmp_path: Path
+) -> None:
+    """Training with quantised numbers leaves them so."""
+    c, rng = Cases(21), np.random.default_rng(2)
+    w = rng.standard_normal((16, 8)).astype(np.float32)
+    w[0, 0] = np.nan
+    most = 127 if dtype == "int8" else 7
+    steps = np.linspace(1, 2, 8, dtype=np.float32) / np.float32(most)
+    sizes = c.constant(steps)
+    zeros = c.constant(np.zeros(8), onnx.helper.tensor_dtype_to_np_dtype(BITS[dtype]))
+    whole_numbers = c.node("QuantizeLinear", c.constant(w), sizes, zeros, axis=1)
+    c.outputs.clear()
+    back = c.node("DequantizeLinear", whole_numbers, sizes, zeros, axis=1)
+    x = rng.standard_normal((3, 16)).astype(np.float32)
+    c.outputs[:] = [c.node("MatMul", c.input(x), back)]
+    want = x @ (np.nan_to_num(np.rint(w / steps), nan=-most - 1).clip(-most - 1, most) * steps)
+    (got,) = run(c.model(), c.inputs, tmp_path / "q.onnx")
+    np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+    net = from_onnx(tmp_path / "q.onnx")
+    assert "quantize" not in [n.op for n in net.nodes]
 
 
 @pytest.mark.parametrize("given", ["all", "scales"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import integer_range, numpy_dtype
+from tilework.dtypes import NARROW_FLOATS, integer_range, numpy_dtype
 from tilework.graph.onnx.context import (
     Converter,
     OnnxContext,
@@ -35,6 +35,7 @@ from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.scales import check_parameters
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
+from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.onnx.values import Value, constant, room, value
 from tilework.graph.operators import Shape
 from tilework.index.extents import known, known_shape
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
     import onnx
 
 _QUANTISED = ("int8", "uint8", "int16", "uint16")
+_NIBBLES = {"int4": (-8, 7), "uint4": (0, 15)}
+"""Types that constants alone have, and their least and greatest number."""
+_UINT8, _NUMBERS = 2, {21: "uint4", 22: "int4"}
+"""ONNX's numbers of the type that `QuantizeLinear` has by default, and of those."""
+_QUOTIENTS_AS_SCALES = 23
+"""From this opset on quotients are rounded to the type of the scale, unless a file says more."""
 
 
 def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -130,33 +137,67 @@ def _over(given: Value, shape: Shape, a: dict[str, Any]) -> Value:
     return given.op("repeat", factors=tuple(factors)).part(axis, 0, shape[axis])
 
 
-def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str:
-    """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited."""
+def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
+    """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited.
+
+    Constants are quantised at import: weights that a file holds as floats, and of any type.
+    """
     a = attributes(node)
-    x, scale = (computed(value(c, i)) for i in node.input[:2])
-    to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else "uint8"
-    zero = optional(node, 2)
-    if zero:
-        to = c.constants[zero].dtype.name if zero in c.constants else value(c, zero).dtype
-    if to not in _QUANTISED:
-        raise Unsupported(f"numbers quantised to {to} are not supported")
+    zero, names = optional(node, 2), [n for n in node.input if n]
     check_parameters(c, node.input[1], zero, None)
-    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a):
+    number = a.get("output_dtype", 0) or _UINT8
+    to = c.dtype(zero) if zero else _NUMBERS.get(number) or element_type(number)
+    if to not in (*_QUANTISED, *_NIBBLES):
+        raise Unsupported(f"numbers quantised to {to} are not supported")
+    of_scale = c.dtype(node.input[1])
+    narrow = of_scale in NARROW_FLOATS and a.get("precision", 0) != messages().TensorProto.FLOAT
+    narrow = narrow and c.opset >= _QUOTIENTS_AS_SCALES
+    if all(n in c.constants for n in names):
+        between = numpy_dtype(of_scale if narrow else "float32")
+        kind = c.constants[zero].dtype if zero else numpy_type(number)
+        return _quantized(c, a, kind, between, *(c.constants[n] for n in names))
+    if to in _NIBBLES:
+        raise Unsupported(f"numbers quantised to {to} in a run are not supported")
+    x, scale = (computed(value(c, i)) for i in node.input[:2])
+    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a) and not narrow:
         point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
         parts = _over(scale, x.shape, a), _over(point, x.shape, a)
         return x.op("quantize", *parts).name
-    kind = scale.dtype if scale.dtype.startswith("float") else "float32"
-    y = x.cast(kind).op("quotient", _over(scale, x.shape, a).cast(kind)).op("round")
+    wide = scale.dtype if scale.dtype.startswith("float") else "float32"
+    y = x.cast(wide).op("quotient", _over(scale, x.shape, a).cast(wide))
+    y = (y.cast(of_scale).cast(wide) if narrow else y).op("round")
     if zero:
-        y = y + _over(value(c, zero), x.shape, a).cast(kind)
+        y = y + _over(value(c, zero), x.shape, a).cast(wide)
     return y.clamped(*integer_range(to)).cast(to).name
+
+
+def _quantized(
+    c: OnnxContext,
+    a: dict[str, Any],
+    kind: np.dtype[Any],
+    between: np.dtype[Any],
+    x: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Constants as numbers of a type; their quotients are rounded to the type ``between``."""
+    room(c, x.size)
+    own, axis, times = _spread(scale.shape, x.shape, a)
+    with np.errstate(invalid="ignore", over="ignore"):
+        quotient = x.astype(np.float32) / _repeated(scale, x.shape, own, axis, times)
+        y = np.rint(quotient.astype(between).astype(np.float32))
+    if zero is not None:
+        y = y + _repeated(zero, x.shape, own, axis, times)
+    low, high = _NIBBLES.get(kind.name) or integer_range(kind.name)
+    least = np.nan_to_num(y, nan=low, posinf=high, neginf=low)
+    return np.asarray(least.clip(low, high).astype(np.int32).astype(kind))
 
 
 def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``(x - zero point) * scale``; of constants known at import, of any type."""
     a = attributes(node)
     names = [n for n in node.input if n]
-    of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in ("int4", "uint4")
+    of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in _NIBBLES
     check_parameters(c, node.input[1], optional(node, 2), node.input[0], positive=not of_blocks)
     if all(n in c.constants for n in names) and not _kept(c, node, a):
         known = [c.constants[n] for n in names]
@@ -234,20 +275,21 @@ def _dequantized(
     own, axis, times = _spread(scale.shape, x.shape, a)
     room(c, x.size)
 
-    def over(array: NDArray[Any]) -> NDArray[np.float32]:
-        wide = (
-            np.repeat(array.astype(np.float32).reshape(known_shape(own)), times, axis)
-            if x.shape
-            else array
-        )
-        part = wide.take(range(x.shape[axis]), axis) if times > 1 else wide
-        return part.astype(np.float32).reshape(part.shape if x.shape else ())
-
     y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
     if zero is not None:
-        y = y - over(zero)
+        y = y - _repeated(zero, x.shape, own, axis, times)
     with np.errstate(over="ignore"):  # of the lowest number, which masks hold, it is infinite
-        return np.asarray(y * over(scale), numpy_dtype(to))
+        return np.asarray(y * _repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
+
+
+def _repeated(
+    array: NDArray[Any], shape: tuple[int, ...], own: Shape, axis: int, times: int
+) -> NDArray[np.float32]:
+    """A scale or zero point as `_spread` says, so that it broadcasts to ``shape``."""
+    if not shape:
+        return array.astype(np.float32).reshape(())
+    wide = np.repeat(array.astype(np.float32).reshape(known_shape(own)), times, axis)
+    return wide.take(range(shape[axis]), axis) if times > 1 else wide
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
