@@ -87,11 +87,19 @@ def _requantised(y: Value, scale: Value, zero: Value) -> str:
 
 def _shifted(c: OnnxContext, name: str, zero: str, column: bool) -> str:
     """An integer operand as int32 with its zero point subtracted."""
+    _check_type(c, name, zero)
     x = c.op("cast", c.value(name), to="int32")
     if not zero:
         return x
     point = c.op("cast", c.value(zero), to="int32")
     return c.op("subtract", x, _per_row(c, point) if column else point)
+
+
+def _check_type(c: OnnxContext, name: str, zero: str) -> None:
+    """Refuse operands that are no quantised numbers, and zero points of another type."""
+    if c.dtype(name) not in _QUANTISED:
+        raise Unsupported(f"'{name}' is {c.dtype(name)}, and a product of integers takes none")
+    check_parameters(c, "", zero, name)
 
 
 def _per_row(c: OnnxContext, value: str) -> str:
@@ -303,6 +311,7 @@ def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _shifted_channels(c: OnnxContext, name: str, zero: str) -> Value:
     """Weights as int32, their zero points (one, or one a channel) subtracted."""
+    _check_type(c, name, zero)
     w = value(c, name).cast("int32")
     return w - _of_channels(value(c, zero), len(w.shape), 0).cast("int32") if zero else w
 
