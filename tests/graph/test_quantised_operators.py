@@ -173,6 +173,21 @@ def test_weights_that_a_file_holds_as_floats_are_quantised_at_import(
     assert "quantize" not in [n.op for n in net.nodes]
 
 
+def test_an_infinite_scale_of_a_mask_is_computed_as_it_stands(tmp_path: Path) -> None:
+    """So ONNX Runtime's quantiser writes minus infinity; a product of bytes would make NaN."""
+    c, inf = Cases(17), np.inf
+    x, numbers = np.asarray([[0, 1, -inf, -5]], np.float32), np.asarray([[0, 255, 7, 0]], np.uint8)
+    scale, zero = c.constant(inf), c.constant(255, "uint8")
+    for given in (c.input(x), c.constant(x)):
+        c.node("DequantizeLinear", c.node("QuantizeLinear", given, scale, zero), scale, zero)
+    for given in (c.input(numbers), c.constant(numbers, "uint8")):
+        y = c.node("DequantizeLinear", given, scale, zero)
+        c.node("MatMul", y, c.constant([[1.0], [0.0], [1.0], [1.0]]))
+    want = by_onnx_runtime(c.model(), c.inputs)
+    for got, name in zip(run(c.model(), c.inputs, tmp_path / "q.onnx"), c.outputs, strict=True):
+        np.testing.assert_array_equal(got, want[name])
+
+
 @pytest.mark.parametrize("given", ["all", "scales"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("op", ["DynamicQuantizeMatMul", "MatMulIntegerToFloat"])
@@ -207,7 +222,7 @@ def test_a_gemm_without_a_scale_of_its_result_is_float(tmp_path: Path) -> None:
         ("QuantizeLinear", [0.0], 0, "the scale 'c0' holds 0.0; scales are positive numbers"),
         ("QuantizeLinear", [np.nan], 0, "holds nan"),
         ("DequantizeLinear", [-0.5], 0, "holds -0.5"),
-        ("DequantizeLinear", [np.inf], 0, "holds inf"),
+        ("DequantizeLinear", [-np.inf], 0, "holds -inf"),
         ("QuantizeLinear", [0.5, 0.5], 0, "1 zero points 'c1' for 2 scales 'c0'"),
         ("DequantizeLinear", [0.5] * 3, [0] * 3, "a scale of shape [3] does not fit [2, 4]"),
         (

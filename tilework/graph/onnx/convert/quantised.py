@@ -32,7 +32,7 @@ from tilework.graph.onnx.convert.quantised_operators import (
 )
 from tilework.graph.onnx.convert.quantised_products import conv_of_bytes, product_of_bytes
 from tilework.graph.onnx.convert.sampling import computed
-from tilework.graph.onnx.convert.scales import check_parameters
+from tilework.graph.onnx.convert.scales import check_parameters, infinite
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.protos import messages, numpy_type
@@ -152,7 +152,7 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """
     a = attributes(node)
     zero, names = optional(node, 2), [n for n in node.input if n]
-    check_parameters(c, node.input[1], zero, None)
+    check_parameters(c, node.input[1], zero, None, infinite=True)
     number = a.get("output_dtype", 0) or _UINT8
     to = c.dtype(zero) if zero else _NUMBERS.get(number) or element_type(number)
     if to not in (*_QUANTISED, *_NIBBLES):
@@ -167,7 +167,8 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     if to in _NIBBLES:
         raise Unsupported(f"numbers quantised to {to} in a run are not supported")
     x, scale = (computed(value(c, i)) for i in node.input[:2])
-    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a) and not narrow:
+    by_itself = narrow or infinite(c, node.input[1])
+    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a) and not by_itself:
         point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
         parts = _over(scale, x.shape, a), _over(point, x.shape, a)
         return x.op("quantize", *parts).name
@@ -206,16 +207,18 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     a = attributes(node)
     names = [n for n in node.input if n]
     of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in _NIBBLES
-    check_parameters(c, node.input[1], optional(node, 2), node.input[0], positive=not of_blocks)
+    parts = node.input[1], optional(node, 2), node.input[0]
+    check_parameters(c, *parts, positive=not of_blocks, infinite=not of_blocks)
     if all(n in c.constants for n in names) and not _kept(c, node, a):
         known = [c.constants[n] for n in names]
-        packed = _packed(c, a, *known)
+        packed = None if infinite(c, node.input[1]) else _packed(c, a, *known)
         return _dequantized(c, a, *known) if packed is None else packed.name
     x, scale = value(c, node.input[0]), value(c, node.input[1])
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
         raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
-    if scale.dtype == to == "float32" and _plain(scale, x.shape, a):
+    plain = _plain(scale, x.shape, a) and not infinite(c, node.input[1])
+    if scale.dtype == to == "float32" and plain:
         zero = optional(node, 2)
         point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
         return x.op("dequantize", _over(scale, x.shape, a), _over(point, x.shape, a)).name
@@ -251,6 +254,7 @@ def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
     """Whether constants stay quantised: weights and biases that products may be computed with."""
     x, scale = (c.constants[n] for n in node.input[:2])
     of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
+    of_products = of_products and not infinite(c, node.input[1])
     return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
 
 
@@ -286,7 +290,7 @@ def _dequantized(
     y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
     if zero is not None:
         y = y - _repeated(zero, x.shape, own, axis, times)
-    with np.errstate(over="ignore"):  # of the lowest number, which masks hold, it is infinite
+    with np.errstate(over="ignore", invalid="ignore"):  # masks hold the lowest number, or infinity
         return np.asarray(y * _repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
 
 
