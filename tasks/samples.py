@@ -72,7 +72,9 @@ def read_samples(path: str, inputs: Sequence[End]) -> list[Sample]:
     batch = first.pop() if len(first) == 1 else None
     each = {end.name: _cut(path, end, arrays[end.name], batch) for end in inputs}
     counts = {name: len(samples) for name, samples in each.items()}
-    if len(set(counts.values())) > 1 or not min(counts.values()):
+    if not max(counts.values()):
+        raise NetworkError(f"{path}: it holds no samples: its arrays are empty")
+    if len(set(counts.values())) > 1:
         said = ", ".join(f"{n} of {name}" for name, n in counts.items())
         raise NetworkError(f"{path}: an equal number of samples is needed; there are {said}")
     return [dict(zip(each, values, strict=True)) for values in zip(*each.values(), strict=True)]
@@ -80,9 +82,10 @@ def read_samples(path: str, inputs: Sequence[End]) -> list[Sample]:
 
 def _arrays(path: str) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise NetworkError(f"{path}: {_FORM}")
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):  # an array alone
+            raise NetworkError(f"{path}: {_FORM}")
+        with file:
             return {name: file[name] for name in file.files}
     except OSError as e:
         raise NetworkError(f"{path}: {e.strerror or e}") from e
@@ -99,6 +102,8 @@ def _cut(path: str, end: End, array: NDArray[Any], batch: Any) -> list[NDArray[A
                 f"{path}: '{end.name}' holds {array.dtype}, and the input is {end.dtype}"
             )
         array = array.astype(kind)
+    if kind.kind == "f" and np.isnan(array).any():
+        raise NetworkError(f"{path}: '{end.name}' holds NaN, of which no range can be seen")
     if array.ndim == len(end.shape) + 1:
         samples = list(array)
     elif array.ndim != len(end.shape) or not array.ndim or batch is None:
@@ -113,8 +118,8 @@ def _cut(path: str, end: End, array: NDArray[Any], batch: Any) -> list[NDArray[A
         )
         if not fits:
             want = " x ".join("?" if n is None else str(n) for n in end.shape)
+            own = " x ".join(map(str, sample.shape)) or "a number"
             raise NetworkError(
-                f"{path}: a sample of '{end.name}' is {' x '.join(map(str, sample.shape))}, "
-                f"and the input is {want}"
+                f"{path}: a sample of '{end.name}' is {own}, and the input is {want or 'a number'}"
             )
     return [np.array(sample, order="C") for sample in samples]

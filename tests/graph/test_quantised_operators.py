@@ -14,8 +14,16 @@ from tests.graph.operator_cases import Cases
 from tests.graph.quantized_models import by_onnx_runtime
 from tests.graph.test_onnx_errors import refused
 from tests.graph.test_quantised_networks import run
+from tilework.graph import from_onnx
 
-KINDS = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float32": TensorProto.FLOAT}
+KINDS = {
+    "uint8": TensorProto.UINT8,
+    "int8": TensorProto.INT8,
+    "uint16": TensorProto.UINT16,
+    "int16": TensorProto.INT16,
+    "float32": TensorProto.FLOAT,
+}
+BITS = {"int8": TensorProto.INT8, "int4": TensorProto.INT4}
 Array = np.ndarray
 
 
@@ -77,6 +85,16 @@ def cases(t: str) -> dict[str, tuple[onnx.ModelProto, dict[str, Array]]]:
         "QLinearSigmoid": (one, [*first, scale(1 / 256), of(t, 0)], {}),
         "QLinearSoftmax": (one, [*first, scale(1 / 256), of(t, 0)], {"axis": -1, "opset": 13}),
         "QGemm": (gemm, ["a", *first[1:], *of_w, bias, scale(0.2), of(t, 3)], {"transB": 1}),
+        "QGemm, a bias by row": (
+            gemm,
+            ["a", *first[1:], *of_w, bias[:3, None], scale(0.2), of(t, 3)],
+            {"transB": 1},
+        ),
+        "QGemm, scaled": (
+            {"a": whole(t, 8, 3)},
+            ["a", *first[1:], w.T, *of_w[1:], bias[None], scale(0.2), of(t, 3)],
+            {"transA": 1, "alpha": 0.5},
+        ),
     }
     return {
         name: (one_node(name.partition(",")[0], data, inputs, t, **attrs), data)
@@ -98,6 +116,76 @@ def test_operators_of_onnx_runtime(op: str, dtype: str, tmp_path: Path) -> None:
     assert got.dtype == want.dtype
     apart = np.abs(got.astype(int) - want.astype(int))
     assert apart.max() <= (op.partition(",")[0] in ONE_APART)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16"])
+def test_files_before_opset_21_have_16_bits_in_the_domain_of_onnx_runtime(
+    dtype: str, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(1).standard_normal((5, 7)).astype(np.float32) * 3
+    data, parts = {"x": x}, [scale(1e-4), of(dtype, 300)]
+    model = one_node("QuantizeLinear", data, ["x", *parts], dtype)
+    back = helper.make_node("DequantizeLinear", ["y", "c1", "c2"], ["z"], domain="com.microsoft")
+    model.graph.node.append(back)
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, x.shape))
+    want = by_onnx_runtime(model, data)
+    for got, name in zip(run(model, data, tmp_path / "q.onnx"), "yz", strict=True):
+        np.testing.assert_array_equal(got, want[name])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+@pytest.mark.parametrize("opset", [21, 23])
+def test_from_opset_23_quotients_are_of_the_type_of_the_scale(
+    opset: int, dtype: str, tmp_path: Path
+) -> None:
+    c, kind = Cases(opset), np.iinfo(dtype)
+    x = (np.random.default_rng(1).standard_normal(4000) * 3).astype(np.float16)
+    step = np.asarray(12 / (kind.max - kind.min), np.float16)
+    zero = of(dtype, (kind.max + kind.min) // 2)
+    c.node("QuantizeLinear", c.input(x), c.constant(step, "float16"), c.constant(zero, dtype))
+    quotient = x / step if opset > 21 else x.astype(np.float32) / step.astype(np.float32)
+    want = np.rint(quotient).astype(np.float32) + zero.astype(np.float32)
+    (got,) = run(c.model(), c.inputs, tmp_path / "q.onnx")
+    np.testing.assert_array_equal(got, want.clip(kind.min, kind.max).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_weights_that_a_file_holds_as_floats_are_quantised_at_import(
+    dtype: str, tmp_path: Path
+) -> None:
+    """Training with quantised numbers leaves them so."""
+    c, rng = Cases(21), np.random.default_rng(2)
+    w = rng.standard_normal((16, 8)).astype(np.float32)
+    w[0, 0] = np.nan
+    most = 127 if dtype == "int8" else 7
+    steps = np.linspace(1, 2, 8, dtype=np.float32) / np.float32(most)
+    sizes = c.constant(steps)
+    zeros = c.constant(np.zeros(8), onnx.helper.tensor_dtype_to_np_dtype(BITS[dtype]))
+    whole_numbers = c.node("QuantizeLinear", c.constant(w), sizes, zeros, axis=1)
+    c.outputs.clear()
+    back = c.node("DequantizeLinear", whole_numbers, sizes, zeros, axis=1)
+    x = rng.standard_normal((3, 16)).astype(np.float32)
+    c.outputs[:] = [c.node("MatMul", c.input(x), back)]
+    want = x @ (np.nan_to_num(np.rint(w / steps), nan=-most - 1).clip(-most - 1, most) * steps)
+    (got,) = run(c.model(), c.inputs, tmp_path / "q.onnx")
+    np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+    net = from_onnx(tmp_path / "q.onnx")
+    assert "quantize" not in [n.op for n in net.nodes]
+
+
+def test_an_infinite_scale_of_a_mask_is_computed_as_it_stands(tmp_path: Path) -> None:
+    """So ONNX Runtime's quantiser writes minus infinity; a product of bytes would make NaN."""
+    c, inf = Cases(17), np.inf
+    x, numbers = np.asarray([[0, 1, -inf, -5]], np.float32), np.asarray([[0, 255, 7, 0]], np.uint8)
+    scale, zero = c.constant(inf), c.constant(255, "uint8")
+    for given in (c.input(x), c.constant(x)):
+        c.node("DequantizeLinear", c.node("QuantizeLinear", given, scale, zero), scale, zero)
+    for given in (c.input(numbers), c.constant(numbers, "uint8")):
+        y = c.node("DequantizeLinear", given, scale, zero)
+        c.node("MatMul", y, c.constant([[1.0], [0.0], [1.0], [1.0]]))
+    want = by_onnx_runtime(c.model(), c.inputs)
+    for got, name in zip(run(c.model(), c.inputs, tmp_path / "q.onnx"), c.outputs, strict=True):
+        np.testing.assert_array_equal(got, want[name])
 
 
 @pytest.mark.parametrize("given", ["all", "scales"])
@@ -134,7 +222,7 @@ def test_a_gemm_without_a_scale_of_its_result_is_float(tmp_path: Path) -> None:
         ("QuantizeLinear", [0.0], 0, "the scale 'c0' holds 0.0; scales are positive numbers"),
         ("QuantizeLinear", [np.nan], 0, "holds nan"),
         ("DequantizeLinear", [-0.5], 0, "holds -0.5"),
-        ("DequantizeLinear", [np.inf], 0, "holds inf"),
+        ("DequantizeLinear", [-np.inf], 0, "holds -inf"),
         ("QuantizeLinear", [0.5, 0.5], 0, "1 zero points 'c1' for 2 scales 'c0'"),
         ("DequantizeLinear", [0.5] * 3, [0] * 3, "a scale of shape [3] does not fit [2, 4]"),
         (

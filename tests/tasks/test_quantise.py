@@ -260,8 +260,11 @@ def test_numbers_are_of_the_inputs_types(tmp_path):
         ({"ids": MASK, "mask": MASK}, "'ids' holds float64, and the input is int64"),
         ({"ids": IDS[:, :7], "mask": MASK}, "'ids' is 1 x 7, and the input is batch x 8"),
         ({"ids": IDS[:4], "mask": MASK}, "samples is needed; there are 4 of ids"),
-        ({"ids": IDS[:0], "mask": MASK[:0]}, "there are 0 of ids, 0 of mask"),
+        ({"ids": IDS[:0], "mask": MASK[:0]}, "it holds no samples: its arrays are empty"),
+        ({"ids": IDS, "mask": MASK * np.nan}, "'mask' holds NaN, of which no range can be seen"),
+        ({"ids": IDS, "mask": np.ones(())}, "'mask' is a number, and the input is batch x 8"),
         ({"ids": IDS, "mask": np.array([None])}, "no pickled objects"),
+        (MASK, "samples are read from .npz files"),
         (None, "samples are read from .npz files"),
     ],
     ids=lambda v: v[:20] if isinstance(v, str) else "",
@@ -270,6 +273,9 @@ def test_samples_that_do_not_fit_are_refused_in_a_line(arrays, why, tmp_path):
     path = tmp_path / "s.npz"
     if arrays is None:
         path.write_bytes(b"x")
+    elif isinstance(arrays, np.ndarray):
+        with path.open("wb") as file:
+            np.save(file, arrays)
     else:
         np.savez(path, **arrays)
     with pytest.raises(NetworkError) as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.dtypes import integer_range, numpy_dtype
+from tilework.dtypes import NARROW_FLOATS, integer_range, numpy_dtype
 from tilework.graph.onnx.context import (
     Converter,
     OnnxContext,
@@ -32,9 +32,10 @@ from tilework.graph.onnx.convert.quantised_operators import (
 )
 from tilework.graph.onnx.convert.quantised_products import conv_of_bytes, product_of_bytes
 from tilework.graph.onnx.convert.sampling import computed
-from tilework.graph.onnx.convert.scales import check_parameters
+from tilework.graph.onnx.convert.scales import check_parameters, infinite
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
+from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.onnx.values import Value, constant, room, value
 from tilework.graph.operators import Shape
 from tilework.index.extents import known, known_shape
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
     import onnx
 
 _QUANTISED = ("int8", "uint8", "int16", "uint16")
+_NIBBLES = {"int4": (-8, 7), "uint4": (0, 15)}
+"""Types that constants alone have, and their least and greatest number."""
+_UINT8, _NUMBERS = 2, {21: "uint4", 22: "int4"}
+"""ONNX's numbers of the type that `QuantizeLinear` has by default, and of those."""
+_QUOTIENTS_AS_SCALES = 23
+"""From this opset on quotients are rounded to the type of the scale, unless a file says more."""
 
 
 def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -80,11 +87,19 @@ def _requantised(y: Value, scale: Value, zero: Value) -> str:
 
 def _shifted(c: OnnxContext, name: str, zero: str, column: bool) -> str:
     """An integer operand as int32 with its zero point subtracted."""
+    _check_type(c, name, zero)
     x = c.op("cast", c.value(name), to="int32")
     if not zero:
         return x
     point = c.op("cast", c.value(zero), to="int32")
     return c.op("subtract", x, _per_row(c, point) if column else point)
+
+
+def _check_type(c: OnnxContext, name: str, zero: str) -> None:
+    """Refuse operands that are no quantised numbers, and zero points of another type."""
+    if c.dtype(name) not in _QUANTISED:
+        raise Unsupported(f"'{name}' is {c.dtype(name)}, and a product of integers takes none")
+    check_parameters(c, "", zero, name)
 
 
 def _per_row(c: OnnxContext, value: str) -> str:
@@ -130,43 +145,80 @@ def _over(given: Value, shape: Shape, a: dict[str, Any]) -> Value:
     return given.op("repeat", factors=tuple(factors)).part(axis, 0, shape[axis])
 
 
-def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str:
-    """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited."""
+def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
+    """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited.
+
+    Constants are quantised at import: weights that a file holds as floats, and of any type.
+    """
     a = attributes(node)
-    x, scale = (computed(value(c, i)) for i in node.input[:2])
-    to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else "uint8"
-    zero = optional(node, 2)
-    if zero:
-        to = c.constants[zero].dtype.name if zero in c.constants else value(c, zero).dtype
-    if to not in _QUANTISED:
+    zero, names = optional(node, 2), [n for n in node.input if n]
+    check_parameters(c, node.input[1], zero, None, infinite=True)
+    number = a.get("output_dtype", 0) or _UINT8
+    to = c.dtype(zero) if zero else _NUMBERS.get(number) or element_type(number)
+    if to not in (*_QUANTISED, *_NIBBLES):
         raise Unsupported(f"numbers quantised to {to} are not supported")
-    check_parameters(c, node.input[1], zero, None)
-    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a):
+    of_scale = c.dtype(node.input[1])
+    narrow = of_scale in NARROW_FLOATS and a.get("precision", 0) != messages().TensorProto.FLOAT
+    narrow = narrow and c.opset >= _QUOTIENTS_AS_SCALES
+    if all(n in c.constants for n in names):
+        between = numpy_dtype(of_scale if narrow else "float32")
+        kind = c.constants[zero].dtype if zero else numpy_type(number)
+        return _quantized(c, a, kind, between, *(c.constants[n] for n in names))
+    if to in _NIBBLES:
+        raise Unsupported(f"numbers quantised to {to} in a run are not supported")
+    x, scale = (computed(value(c, i)) for i in node.input[:2])
+    by_itself = narrow or infinite(c, node.input[1])
+    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a) and not by_itself:
         point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
         parts = _over(scale, x.shape, a), _over(point, x.shape, a)
         return x.op("quantize", *parts).name
-    kind = scale.dtype if scale.dtype.startswith("float") else "float32"
-    y = x.cast(kind).op("quotient", _over(scale, x.shape, a).cast(kind)).op("round")
+    wide = scale.dtype if scale.dtype.startswith("float") else "float32"
+    y = x.cast(wide).op("quotient", _over(scale, x.shape, a).cast(wide))
+    y = (y.cast(of_scale).cast(wide) if narrow else y).op("round")
     if zero:
-        y = y + _over(value(c, zero), x.shape, a).cast(kind)
+        y = y + _over(value(c, zero), x.shape, a).cast(wide)
     return y.clamped(*integer_range(to)).cast(to).name
+
+
+def _quantized(
+    c: OnnxContext,
+    a: dict[str, Any],
+    kind: np.dtype[Any],
+    between: np.dtype[Any],
+    x: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Constants as numbers of a type; their quotients are rounded to the type ``between``."""
+    room(c, x.size)
+    own, axis, times = _spread(scale.shape, x.shape, a)
+    with np.errstate(invalid="ignore", over="ignore"):
+        quotient = x.astype(np.float32) / _repeated(scale, x.shape, own, axis, times)
+        y = np.rint(quotient.astype(between).astype(np.float32))
+    if zero is not None:
+        y = y + _repeated(zero, x.shape, own, axis, times)
+    low, high = _NIBBLES.get(kind.name) or integer_range(kind.name)
+    least = np.nan_to_num(y, nan=low, posinf=high, neginf=low)
+    return np.asarray(least.clip(low, high).astype(np.int32).astype(kind))
 
 
 def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``(x - zero point) * scale``; of constants known at import, of any type."""
     a = attributes(node)
     names = [n for n in node.input if n]
-    of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in ("int4", "uint4")
-    check_parameters(c, node.input[1], optional(node, 2), node.input[0], positive=not of_blocks)
+    of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in _NIBBLES
+    parts = node.input[1], optional(node, 2), node.input[0]
+    check_parameters(c, *parts, positive=not of_blocks, infinite=not of_blocks)
     if all(n in c.constants for n in names) and not _kept(c, node, a):
         known = [c.constants[n] for n in names]
-        packed = _packed(c, a, *known)
+        packed = None if infinite(c, node.input[1]) else _packed(c, a, *known)
         return _dequantized(c, a, *known) if packed is None else packed.name
     x, scale = value(c, node.input[0]), value(c, node.input[1])
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
         raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
-    if scale.dtype == to == "float32" and _plain(scale, x.shape, a):
+    plain = _plain(scale, x.shape, a) and not infinite(c, node.input[1])
+    if scale.dtype == to == "float32" and plain:
         zero = optional(node, 2)
         point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
         return x.op("dequantize", _over(scale, x.shape, a), _over(point, x.shape, a)).name
@@ -202,6 +254,7 @@ def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
     """Whether constants stay quantised: weights and biases that products may be computed with."""
     x, scale = (c.constants[n] for n in node.input[:2])
     of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
+    of_products = of_products and not infinite(c, node.input[1])
     return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
 
 
@@ -234,20 +287,21 @@ def _dequantized(
     own, axis, times = _spread(scale.shape, x.shape, a)
     room(c, x.size)
 
-    def over(array: NDArray[Any]) -> NDArray[np.float32]:
-        wide = (
-            np.repeat(array.astype(np.float32).reshape(known_shape(own)), times, axis)
-            if x.shape
-            else array
-        )
-        part = wide.take(range(x.shape[axis]), axis) if times > 1 else wide
-        return part.astype(np.float32).reshape(part.shape if x.shape else ())
-
     y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
     if zero is not None:
-        y = y - over(zero)
-    with np.errstate(over="ignore"):  # of the lowest number, which masks hold, it is infinite
-        return np.asarray(y * over(scale), numpy_dtype(to))
+        y = y - _repeated(zero, x.shape, own, axis, times)
+    with np.errstate(over="ignore", invalid="ignore"):  # masks hold the lowest number, or infinity
+        return np.asarray(y * _repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
+
+
+def _repeated(
+    array: NDArray[Any], shape: tuple[int, ...], own: Shape, axis: int, times: int
+) -> NDArray[np.float32]:
+    """A scale or zero point as `_spread` says, so that it broadcasts to ``shape``."""
+    if not shape:
+        return array.astype(np.float32).reshape(())
+    wide = np.repeat(array.astype(np.float32).reshape(known_shape(own)), times, axis)
+    return wide.take(range(shape[axis]), axis) if times > 1 else wide
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -261,6 +315,7 @@ def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _shifted_channels(c: OnnxContext, name: str, zero: str) -> Value:
     """Weights as int32, their zero points (one, or one a channel) subtracted."""
+    _check_type(c, name, zero)
     w = value(c, name).cast("int32")
     return w - _of_channels(value(c, zero), len(w.shape), 0).cast("int32") if zero else w
 

@@ -71,7 +71,7 @@ def written(c: OnnxContext, y: Value, scale: str, zero: str) -> str:
 def _along(c: OnnxContext, array: np.ndarray, shape: Sequence[Extent], dim: int | None) -> Value:
     if array.size == 1:
         return constant(c, array.reshape(()))
-    if dim is None or array.shape != (shape[dim],):
+    if dim is None or array.shape != tuple(shape[dim : dim + 1]):
         raise Unsupported(f"a scale or zero point of shape {list(array.shape)} for {list(shape)}")
     return constant(c, array.reshape([-1 if d == dim else 1 for d in range(len(shape))]))
 
@@ -87,11 +87,14 @@ def quantised_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def _bias(c: OnnxContext, bias: str, data: str, weights: str) -> Value:
-    """A bias, whose scale is the product of those of the factors."""
-    numbers = value(c, bias)
+    """A bias: its scale is the product of the factors', by channel along its last axis."""
+    numbers, held = value(c, bias), c.constants.get(bias)
     scale = (c.constants[data].reshape(()) * c.constants[weights]).astype(np.float32)
+    if held is not None and held.shape[-1:] == (1,) and scale.size > 1:
+        numbers = constant(c, held.repeat(scale.size, -1))
     zero = constant(c, np.zeros((), np.int32))
-    return numbers.op("dequantize", _along(c, scale, numbers.shape, 0), zero)
+    channels = max(len(numbers.shape) - 1, 0)
+    return numbers.op("dequantize", _along(c, scale, numbers.shape, channels), zero)
 
 
 def quantised_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -103,7 +106,7 @@ def quantised_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def _quantised_gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
-    """``alpha * a @ b + c``, where the scale of ``c`` is that of the product."""
+    """``alpha * (a @ b + c)``: the scale of ``c`` is that of the product, `alpha` included."""
     i, a = node.input, attributes(node)
     _known(c, [i[1], i[2], i[4], i[5], optional(node, 7), optional(node, 8)])
     transposed = bool(a.get("transB", 0))
@@ -112,10 +115,10 @@ def _quantised_gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
         x = x.transpose(1, 0)
     w = w.transpose(1, 0) if transposed else w
     y = Value(c, product(c, x.name, w.name, f"{node.output[0]}_real"))
-    if a.get("alpha", 1.0) != 1.0:
-        y = y * float(a["alpha"])
     if optional(node, 6):
         y = y + _bias(c, i[6], i[1], i[4])
+    if a.get("alpha", 1.0) != 1.0:
+        y = y * float(a["alpha"])
     return written(c, y, i[7], optional(node, 8)) if optional(node, 7) else y.name
 
 

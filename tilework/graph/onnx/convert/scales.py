@@ -8,7 +8,12 @@ from tilework.graph.onnx.context import OnnxContext, Unsupported
 
 
 def check_parameters(
-    c: OnnxContext, scale: str, zero: str, quantised: str | None, positive: bool = True
+    c: OnnxContext,
+    scale: str,
+    zero: str,
+    quantised: str | None,
+    positive: bool = True,
+    infinite: bool = False,
 ) -> None:
     """Refuse scales and zero points that no file should have, where they are constants.
 
@@ -18,6 +23,8 @@ def check_parameters(
         quantised: what they belong to, if it is of the zero point's type.
         positive: whether scales are above zero. Those of blocks of weights have any sign: so ONNX
             Runtime's tool puts the largest magnitude at the end of the range that has one more.
+        infinite: whether scales may be infinity, as that tool writes them of a mask's minus
+            infinity.
 
     Raises:
         Unsupported: a scale is no such number, or a zero point is of another type or shape.
@@ -25,7 +32,8 @@ def check_parameters(
     s = c.constants.get(scale)
     if s is not None:
         wide = s.astype(np.float64).reshape(-1)
-        odd = wide[~np.isfinite(wide) | (positive & ~(wide > 0))]
+        fine = np.isfinite(wide) | (infinite & np.isposinf(wide))
+        odd = wide[~fine | (positive & ~(wide > 0))]
         if odd.size:
             what = "positive" if positive else "finite"
             raise Unsupported(f"the scale '{scale}' holds {odd[0]}; scales are {what} numbers")
@@ -37,3 +45,9 @@ def check_parameters(
     if quantised is not None and c.dtype(zero) != c.dtype(quantised):
         types = f"{c.dtype(zero)}, and what it belongs to {c.dtype(quantised)}"
         raise Unsupported(f"the zero point '{zero}' is {types}")
+
+
+def infinite(c: OnnxContext, scale: str) -> bool:
+    """Whether a scale is a constant that holds infinity: no product of bytes is right then."""
+    s = c.constants.get(scale)
+    return s is not None and not np.isfinite(s.astype(np.float64)).all()

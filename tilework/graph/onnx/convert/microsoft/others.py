@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilework.graph.onnx.context import Converter, OnnxContext
-from tilework.graph.onnx.convert import indexing, normal, slices
+from tilework.graph.onnx.convert import indexing, normal, quantised, slices
 
 if TYPE_CHECKING:
     import onnx
@@ -24,8 +24,10 @@ IN_THE_STANDARD_DOMAIN: dict[str, Converter] = {
 """What ONNX Runtime adds there."""
 
 CONVERTERS: dict[str, Converter] = {
+    "DequantizeLinear": quantised.CONVERTERS["DequantizeLinear"],
     "ExpandDims": _expand_dims,
     "GatherND": indexing.CONVERTERS["GatherND"],
     "Pad": slices.CONVERTERS["Pad"],
+    "QuantizeLinear": quantised.CONVERTERS["QuantizeLinear"],
     "Trilu": indexing.CONVERTERS["Trilu"],
 }
