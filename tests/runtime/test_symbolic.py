@@ -18,7 +18,8 @@ from tilework import from_onnx, load_module
 from tilework.errors import ModuleError, NetworkError, ShapeError
 from tilework.index.extents import shape_at
 from tilework.runtime import Module
-from tilework.runtime.sites import KEPT
+from tilework.runtime.arena import Arena
+from tilework.runtime.layout import KEPT
 
 POINTS = [(0, 1), (0, 600), (512, 1), (3, 7), (127, 31), (128, 16), (512, 600), (1, 1)]
 
@@ -65,15 +66,27 @@ def test_the_largest_arena_is_kept():
     largest = context._arena
     module.run(*symbolic.inputs(0, 1))
     assert module._contexts.idle == [context] and context._arena is largest
-    assert len(context._tables) == 2
 
 
-def test_tables_and_sites_are_bounded():
+def test_sites_and_layouts_are_bounded():
     module = symbolic.module()
     for seq in range(600, 600 - KEPT - 3, -1):
         module.run(*symbolic.inputs(0, seq))
-    (context,) = module._contexts.idle
-    assert len(context._tables) == KEPT
+    sites = module._contexts.sites
+    assert len(sites._shapes) == KEPT and len(sites._plan._layouts) <= KEPT
+
+
+def test_values_are_not_placed_anew_next_to_a_past_that_grows(monkeypatch):
+    """Values of several sizes grow: one that has spare room keeps it while another gets some."""
+    placed, place = [], Arena.place
+    monkeypatch.setattr(
+        Arena, "place", lambda self, sizes: placed.append(sizes) or place(self, sizes)
+    )
+    module = symbolic.module()
+    for past in range(100, 400):
+        given = symbolic.inputs(past, 1)
+        assert same(module.run(*given), symbolic.expected(*given))
+    assert len(placed) < 12
 
 
 def test_an_arena_that_grows_a_little_each_time_is_not_made_each_time():
@@ -212,10 +225,10 @@ def test_tables_of_a_shape(sums):
         sums.profile(at={"seq": 700})
 
 
-def test_the_image_of_a_shape_is_that_of_a_static_module(sums):
+def test_the_image_of_a_shape_is_that_of_a_static_module():
     from tilework.runtime.references import check_references
 
-    image = sums.image_at({"past": 4, "seq": 5})
+    image = symbolic.module().image_at({"past": 4, "seq": 5})
     assert [v.shape for v in image.inputs] == [(5, 8), (4, 8), (9, 8)]
     assert {r.space for s in image.steps for r in s.args} == {"arena", "io", "symbol"}
     assert image.steps[2].args[2].at + 4 * 32 == image.steps[3].args[2].at

@@ -155,7 +155,14 @@ class Symbolic:
         Raises:
             KeyError: a symbol has no value there.
         """
-        return sum([c * math.prod([_value(a, at) for a in m]) for m, c in self.terms.items()])
+        total = 0
+        for monomial, product in self.terms.items():
+            for atom in monomial:
+                product *= (
+                    at[atom] if isinstance(atom, Symbol) else atom.whole.value(at) // atom.by
+                )
+            total += product
+        return total
 
     def __add__(self, other: Whole) -> Whole:
         return _sum(self, other) if isinstance(other, int | Symbolic) else NotImplemented
@@ -385,10 +392,6 @@ def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
         others = Symbolic.of({(*m[:at], *m[at + 1 :]): c * scale // floor.by})
         out = out + (floor.whole - rest) * others
     return scale, _terms(out) if any(floors.values()) else None
-
-
-def _value(atom: Atom, at: Point) -> int:
-    return at[atom] if isinstance(atom, Symbol) else atom.whole.value(at) // atom.by
 
 
 def _text(monomial: Monomial, c: int) -> str:

@@ -6,6 +6,7 @@ import math
 import mmap
 from collections.abc import Sequence
 from contextlib import suppress
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,18 @@ ALIGN = 64
 _HUGE_PAGE = _HUGE_FROM = 1 << 21
 
 
+def address(array: NDArray[Any]) -> int:
+    """Where an array's data begin.
+
+    ``array.ctypes.data`` says it, too, and takes several times as long: it makes objects of
+    Python. What is no writable block of its own is left to it.
+    """
+    try:
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return int(array.ctypes.data)
+
+
 def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
     """An uninitialised array whose data is 64-byte aligned; a large one lies on huge pages.
 
@@ -28,13 +41,14 @@ def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
         MemoryError: there is not enough.
     """
     kind = numpy_dtype(dtype)
-    size = math.prod(map(int, shape)) * kind.itemsize
+    dims = tuple(map(int, shape))
+    size = math.prod(dims) * kind.itemsize
     if size >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
         raw, start = _huge(size)
     else:
         raw = np.empty(size + ALIGN, np.uint8)
-        start = -raw.ctypes.data % ALIGN
-    return raw[start : start + size].view(kind).reshape(tuple(shape))
+        start = -address(raw) % ALIGN
+    return np.ndarray(dims, kind, raw, start)
 
 
 def _huge(size: int) -> tuple[NDArray[np.uint8], int]:
@@ -51,7 +65,7 @@ def _huge(size: int) -> tuple[NDArray[np.uint8], int]:
     with suppress(OSError):  # a kernel without huge pages: small ones do
         memory.madvise(mmap.MADV_HUGEPAGE)
     raw = np.frombuffer(memory, np.uint8)
-    return raw, -raw.ctypes.data % _HUGE_PAGE
+    return raw, -address(raw) % _HUGE_PAGE
 
 
 def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
@@ -69,8 +83,8 @@ def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> 
 
 def is_ready(array: NDArray[Any]) -> bool:
     """Whether a kernel can take the array as it is: contiguous, at an aligned address."""
-    aligned = array.ctypes.data % ALIGN == 0 or not array.size
-    return bool(array.flags.c_contiguous) and aligned
+    aligned = address(array) % ALIGN == 0 or not array.size
+    return aligned and bool(array.flags.c_contiguous)
 
 
 def check_array(what: str, array: NDArray[Any], shape: Sequence[int], dtype: str) -> None:

@@ -12,7 +12,7 @@ from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
 from tilework.runtime.arrays import aligned_empty, check_ready, random_array, ready_copy
 from tilework.runtime.device_array import DeviceArray
-from tilework.runtime.image import Ends, Value
+from tilework.runtime.image import Dims, Ends, Value
 
 Array = NDArray[Any]
 Take = Callable[[str, Any], DeviceArray | None]
@@ -124,41 +124,56 @@ def _shown(ends: Ends, value: Value, buffers: Sequence[Any]) -> Any:
 
 def positions(room: Array, ends: Ends, value: Value) -> Array:
     """Where a value lies in its room: the first positions."""
-    axis = ends.continued[value.io]
-    return room[(slice(None),) * axis + (slice(value.shape[axis]),)]
+    return first_of(room, ends.continued[value.io], value.dims)
 
 
-def new_outputs(ends: Ends) -> list[Array]:
-    """One new buffer per io number that no input has."""
-    return [aligned_empty(v.dims, v.dtype) for v in ends.io_values[len(ends.inputs) :]]
+def first_of(room: Array, axis: int, shape: Sequence[int]) -> Array:
+    """The first positions of a room along an axis: as many as a shape has."""
+    return room[(slice(None),) * axis + (slice(shape[axis]),)]
 
 
-def results(ends: Ends, buffers: Sequence[Array]) -> list[Array]:
+def new_outputs(ends: Ends, dims: Dims) -> list[Array]:
+    """One new buffer per io number that no input has.
+
+    Args:
+        dims: shapes where the run is.
+    """
+    first = len(ends.inputs)
+    pairs = zip(ends.io_values[first:], dims.io[first:], strict=True)
+    return [aligned_empty(shape, v.dtype) for v, shape in pairs]
+
+
+def results(ends: Ends, dims: Dims, buffers: Sequence[Array]) -> list[Array]:
     """The outputs, dense; one that shares its buffer with another value is copied."""
     out: list[Array] = []
     used = set(ends.continued)
-    for v in ends.outputs:
-        array = _shown(ends, v, buffers)
+    for v, shape in zip(ends.outputs, dims.outputs, strict=True):
+        array = buffers[v.io]
+        if v.io in ends.continued:
+            array = first_of(array, ends.continued[v.io], shape)
+        elif array.shape != shape:
+            array = array.reshape(shape)
         out.append(array.copy() if v.io in used else array)
         used.add(v.io)
     return out
 
 
-def given_inputs(ends: Ends, arrays: Sequence[Any]) -> list[Array]:
+def given_inputs(ends: Ends, dims: Dims, arrays: Sequence[Any]) -> list[Array]:
     """The buffers of inputs as kernels can take them; what is continued is copied to a new room.
 
     Args:
+        dims: shapes where the run is.
         arrays: the inputs in order.
 
     Raises:
         ModuleError: one has another shape or type, or lies in a GPU's memory.
     """
     out = []
-    for v, array in zip(ends.inputs, arrays, strict=True):
-        ready = ready_copy(f"input {v.name}", array, v.dims, v.dtype)
+    for v, array, shape in zip(ends.inputs, arrays, dims.inputs, strict=True):
+        ready = ready_copy(f"input {v.name}", array, shape, v.dtype)
         if v.io in ends.continued:
-            room = zeros(ends.io_values[v.io])
-            positions(room, ends, v)[...] = ready
+            room = _zeros(dims.io[v.io], v.dtype)
+            first_of(room, ends.continued[v.io], shape)[...] = ready
             ready = room
         out.append(ready)
     return out
@@ -172,7 +187,11 @@ def random_inputs(ends: Ends) -> list[Array]:
 
 def zeros(value: Value) -> Array:
     """An aligned array of zeros; written to, so that a call finds its pages in place."""
-    out = aligned_empty(value.dims, value.dtype)
+    return _zeros(value.dims, value.dtype)
+
+
+def _zeros(shape: Sequence[int], dtype: str) -> Array:
+    out = aligned_empty(shape, dtype)
     out[...] = 0
     return out
 

@@ -87,10 +87,12 @@ class Contexts:
         loaded = self.loaded()
         if site.idle:
             return _Nothing(len(self._image.steps))
-        with self._enough(site):
+        try:
             context = loaded.context()
             if site.values:
                 context.place(site)
+        except MemoryError as e:
+            raise self._too_little(site) from e
         return context
 
     @contextmanager
@@ -107,21 +109,19 @@ class Contexts:
                 context = self.new(site)
             try:
                 if site.values:
-                    with self._enough(site):
+                    try:
                         context.place(site)
+                    except MemoryError as e:
+                        raise self._too_little(site) from e
                 yield context
             finally:
                 self.idle.append(context)
 
-    @contextmanager
-    def _enough(self, site: Site) -> Iterator[None]:
-        try:
-            yield
-        except MemoryError as e:
-            raise ModuleError(
-                f"module {self._image.name}: there is not enough memory for a run: intermediate "
-                f"values take {mib(site.arena_bytes)}"
-            ) from e
+    def _too_little(self, site: Site) -> ModuleError:
+        return ModuleError(
+            f"module {self._image.name}: there is not enough memory for a run: intermediate "
+            f"values take {mib(site.arena_bytes)}"
+        )
 
 
 def mib(size: int) -> str:

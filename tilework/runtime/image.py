@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, known, known_shape, nbytes, shape_at
-from tilework.index.symbols import Point, Symbol, Symbolic, is_static
+from tilework.index.symbols import Point, Symbol, Symbolic
 from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
 
@@ -95,6 +95,14 @@ class Room(Value):
     axis: int
 
 
+class Dims(NamedTuple):
+    """The shapes of a run's values: of inputs and outputs in order, of io buffers by number."""
+
+    inputs: Sequence[tuple[int, ...]]
+    outputs: Sequence[tuple[int, ...]]
+    io: Sequence[tuple[int, ...]]
+
+
 @frozen(eq=False)
 class Ends:
     """What goes into a run and comes out of it.
@@ -124,35 +132,44 @@ class Ends:
         """Of each room by its io number, in which dimension it is longer than what is there."""
         return {room.io: room.axis for room in self.rooms}
 
-    def at(self, point: Point) -> Ends:
-        """The same at a point: shapes are numbers."""
-        shapes = [shape_at(shape, point) for shape in self._shapes]
+    @cached_property
+    def fed(self) -> tuple[Value, ...]:
+        """The inputs that a run is given which continues a past."""
+        return tuple(v for v in self.inputs if v.io not in self.continued)
+
+    def dims(self, at: Point) -> Dims:
+        """The shapes of all values at a point."""
+        shapes = [shape_at(shape, at) for shape in self._shapes]
+        all_of = [shapes[n] for n in self._shape_of]
         first, last = len(self.inputs), len(self.inputs) + len(self.outputs)
-        values = [v if n is None else v.of_shape(shapes[n]) for v, n in self._shaped]
-        inputs, outputs = tuple(values[:first]), tuple(values[first:last])
-        rooms: Any = tuple(values[last:])
-        ends = Ends(self.name, inputs, outputs, rooms)
-        io_values = tuple([values[i] for i in self._io_at])
-        ends.__dict__.update(io_values=io_values, continued=self.continued)
-        return ends
+        return Dims(all_of[:first], all_of[first:last], [all_of[i] for i in self._io_at])
+
+    def at(self, dims: Dims) -> Ends:
+        """The same with numbers for shapes."""
+        inputs = [v.of_shape(n) for v, n in zip(self.inputs, dims.inputs, strict=True)]
+        outputs = [v.of_shape(n) for v, n in zip(self.outputs, dims.outputs, strict=True)]
+        rooms = [r.of_shape(dims.io[r.io]) for r in self.rooms]
+        return Ends(self.name, tuple(inputs), tuple(outputs), tuple(rooms))
+
+    @cached_property
+    def _values(self) -> tuple[Value, ...]:
+        return *self.inputs, *self.outputs, *self.rooms
 
     @cached_property
     def _shapes(self) -> tuple[tuple[Extent, ...], ...]:
-        """The shapes that a run decides, each once: many values have the same."""
-        values = (*self.inputs, *self.outputs, *self.rooms)
-        return tuple(dict.fromkeys(v.shape for v in values if not is_static(v.shape)))
+        """All shapes, each once: many values have the same."""
+        return tuple(dict.fromkeys(v.shape for v in self._values))
 
     @cached_property
-    def _shaped(self) -> tuple[tuple[Value, int | None], ...]:
-        """Inputs, outputs and rooms, with the number of their shape in `_shapes`, if any."""
-        values = (*self.inputs, *self.outputs, *self.rooms)
+    def _shape_of(self) -> tuple[int, ...]:
+        """The number of each value's shape in `_shapes`."""
         numbers = {shape: n for n, shape in enumerate(self._shapes)}
-        return tuple((v, numbers.get(v.shape)) for v in values)
+        return tuple(numbers[v.shape] for v in self._values)
 
     @cached_property
     def _io_at(self) -> tuple[int, ...]:
-        """Where in `_shaped` the value of each io buffer is."""
-        places = {id(v): i for i, (v, _) in enumerate(self._shaped)}
+        """Where among all values the value of each io buffer is."""
+        places = {id(v): i for i, v in enumerate(self._values)}
         return tuple(places[id(v)] for v in self.io_values)
 
 

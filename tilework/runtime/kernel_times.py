@@ -14,7 +14,7 @@ from tilework.runtime.timing import KernelTime
 
 def within_runs(contexts: Contexts, site: Site, threads: int, repeat: int) -> list[KernelTime]:
     """Times of all calls within runs on random inputs: the median of each."""
-    buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
+    buffers = [*random_inputs(site.ends), *new_outputs(site.ends, site.dims)]
     with contexts.turn(threads, site) as context:
         context.run(buffers, threads)
         runs = [context.profile(buffers, threads) for _ in range(max(repeat, 1))]
@@ -38,7 +38,7 @@ def within_runs(contexts: Contexts, site: Site, threads: int, repeat: int) -> li
 
 def alone(contexts: Contexts, site: Site, threads: int) -> dict[str, float]:
     """Milliseconds of each kernel run again and again by itself, by name of its function."""
-    buffers = [*random_inputs(site.ends), *new_outputs(site.ends)]
+    buffers = [*random_inputs(site.ends), *new_outputs(site.ends, site.dims)]
     context = contexts.new(site)
     with contexts.loaded().turn(threads):
         context.run(buffers, threads)

@@ -138,15 +138,15 @@ class Module:
         """
         if past is not None:
             ends = self.image.ends
-            fed = [v for v in ends.inputs if v.io not in ends.continued]
-            read = dict(zip(fed, self._arrays(fed, inputs, more), strict=True))
+            read = self._arrays(ends.fed, inputs, more)
             return run_behind(past, read, ends, self._contexts, self.num_threads)
         arrays = self._arrays(self.image.inputs, inputs, more)
         site = self._contexts.sites.of(arrays)
-        buffers = [*given_inputs(site.ends, arrays), *new_outputs(site.ends)]
+        ends, dims = self.image.ends, site.dims
+        buffers = [*given_inputs(ends, dims, arrays), *new_outputs(ends, dims)]
         with self._contexts.turn(self.num_threads, site) as context:
             context.run(buffers, self.num_threads)
-        return results(site.ends, buffers)
+        return results(ends, dims, buffers)
 
     def new_past(self, arrays: Mapping[str, Any] | None = None) -> Past:
         """Memory for the positions of a sequence, which runs continue in place.

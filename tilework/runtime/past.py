@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
-from tilework.index.extents import Extent, known, shape_at
-from tilework.index.symbols import Point
+from tilework.index.extents import known
 from tilework.locks import Lock
 from tilework.runtime.arrays import aligned_empty, check_array, ready_copy
+from tilework.runtime.bound import new_outputs
 from tilework.runtime.contexts import Contexts
-from tilework.runtime.image import Ends, Image, Room, Value
+from tilework.runtime.image import Dims, Ends, Image, Room
 
 Array = NDArray[Any]
 
@@ -49,9 +49,9 @@ class Past:
                 "in_place=True"
             )
         self._name, self._rooms = image.name, image.rooms
+        self._numbers = [room.io for room in image.rooms]
         self._buffers: list[Array] = []
-        self._shapes: dict[tuple[Extent, ...], tuple[int, ...]] = {}
-        self._by_io: dict[int, Array] = {}
+        self._shapes: list[tuple[int, ...]] = []
         self._length = 0
         self._busy = Lock()
         if arrays is not None:
@@ -107,32 +107,28 @@ class Past:
         finally:
             lock.release()
 
-    def buffers(self, at: Point) -> dict[int, Array]:
+    def buffers(self, dims: Dims) -> dict[int, Array]:
         """The buffers of a run, by io number; made at the first.
 
         Args:
-            at: where the run is.
+            dims: shapes where the run is.
 
         Raises:
             ModuleError: they were made for another shape, such as another batch.
         """
-        at_point = {shape: shape_at(shape, at) for shape in {room.shape for room in self._rooms}}
-        if at_point == self._shapes:
-            return dict(self._by_io)
-        shapes = [at_point[room.shape] for room in self._rooms]
-        if not self._buffers:
-            pairs = zip(self._rooms, shapes, strict=True)
-            self._buffers = [aligned_empty(shape, room.dtype) for room, shape in pairs]
-        out = {}
-        for room, shape, buffer in zip(self._rooms, shapes, self._buffers, strict=True):
-            if buffer.shape != shape:
-                raise ModuleError(
-                    f"module {self._name}: {room.name} was begun with room for "
-                    f"{list(buffer.shape)}, and this run wants {list(shape)}: make another past"
-                )
-            out[room.io] = buffer
-        self._shapes, self._by_io = at_point, dict(out)
-        return out
+        shapes = [dims.io[n] for n in self._numbers]
+        if shapes != self._shapes:
+            if not self._buffers:
+                pairs = zip(self._rooms, shapes, strict=True)
+                self._buffers = [aligned_empty(shape, room.dtype) for room, shape in pairs]
+            for room, shape, buffer in zip(self._rooms, shapes, self._buffers, strict=True):
+                if buffer.shape != shape:
+                    raise ModuleError(
+                        f"module {self._name}: {room.name} was begun with room for "
+                        f"{list(buffer.shape)}, and this run wants {list(shape)}: make another past"
+                    )
+            self._shapes = shapes
+        return dict(zip(self._numbers, self._buffers, strict=True))
 
     def grow(self, length: int) -> None:
         """Count the positions that a run has written, so that there are so many."""
@@ -168,34 +164,33 @@ class Past:
 
 
 def run_behind(
-    past: Past, inputs: Mapping[Value, Any], ends: Ends, contexts: Contexts, threads: int
+    past: Past, inputs: Sequence[Any], ends: Ends, contexts: Contexts, threads: int
 ) -> list[Array]:
     """A run that continues a past: its outputs, of which those that continue it are views.
 
-    The next run has another shape, so that no more of this one's is evaluated than is read.
-
     Args:
-        inputs: arrays by input, without those that the past is.
+        inputs: arrays for `Ends.fed`, in order: the past is the others.
         ends: of the module.
     """
     sites = contexts.sites
     with past.turn(ends.rooms):
-        site = sites.after(past.length, list(inputs.values()))
-        at = site.point
-        buffers = past.buffers(at)
-        for v, array in inputs.items():
-            buffers[v.io] = ready_copy(f"input {v.name}", array, np.shape(array), v.dtype)
-        for v in ends.io_values[len(ends.inputs) :]:
-            buffers[v.io] = aligned_empty(shape_at(v.shape, at), v.dtype)
+        site = sites.after(past.length, inputs)
+        dims = site.dims
+        buffers = past.buffers(dims)
+        for v, array in zip(ends.fed, inputs, strict=True):
+            shape = dims.inputs[v.io]
+            buffers[v.io] = ready_copy(f"input {v.name}", array, shape, v.dtype)
+        new = new_outputs(ends, dims)
         with contexts.turn(threads, site) as context:
-            context.run([buffers[io] for io in range(len(buffers))], threads)
-        past.grow(sites.length(at))
+            context.run([*[buffers[n] for n in range(len(ends.inputs))], *new], threads)
+        past.grow(sites.length(site.point))
         first = {axis: _first(axis, past.length) for axis in {*ends.continued.values()}}
+    buffers.update(enumerate(new, len(ends.inputs)))
     return [
         buffers[v.io][first[ends.continued[v.io]]]
         if v.io in ends.continued
-        else buffers[v.io].reshape(shape_at(v.shape, at))
-        for v in ends.outputs
+        else buffers[v.io].reshape(shape)
+        for v, shape in zip(ends.outputs, dims.outputs, strict=True)
     ]
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Atom, Floor, Monomial, Symbol, Symbolic
+from tilework.index.symbols import Atom, Floor, Monomial, Symbol, Symbolic, range_of
 
 _Sum = list[tuple[int, tuple[int, ...]]]
 _MOST = float(1 << 62)
@@ -40,6 +40,8 @@ class Sizes:
             for monomial, factor in row.items():
                 self._factors[i, columns[monomial]] = factor
         self._most = np.abs(self._factors).max(0, initial=0).astype(float)
+        tops = [max(map(abs, range_of(Symbolic.of({monomial: 1})))) for monomial in columns]
+        self._small = bool(self._most @ np.array(tops, float) < _MOST)
 
     def at(self, point: Sequence[int]) -> NDArray[np.int64]:
         """The values where the symbols have these, in order.
@@ -51,7 +53,7 @@ class Sizes:
         for whole, by in self._floors:
             values.append(sum([c * _multiplied(atoms, values) for c, atoms in whole]) // by)
         products = [_multiplied(atoms, values) for atoms in self._products]
-        if self._most @ np.abs(np.array(products, float)) >= _MOST:
+        if not self._small and self._most @ np.abs(np.array(products, float)) >= _MOST:
             pairs = zip(self._symbols, point, strict=True)
             where = ", ".join(f"{s.name} = {n}" for s, n in pairs)
             raise ModuleError(f"sizes at {where} are too large for any machine")

@@ -70,9 +70,24 @@ class Solver:
             ShapeError: a value is outside its range, inputs disagree, or a shape does not fit; the
                 message names the symbol, the value and the range.
         """
-        for value, shape in zip(self.inputs, shapes, strict=True):
-            if len(shape) != len(value.shape):
-                raise ShapeError(self._wrong(value, shape))
+        try:
+            values = self._solved(shapes)
+        except (IndexError, ShapeError):
+            self._check_ranks(shapes)
+            raise
+        wanted = [shape_at(shape, values) for shape in self._shapes]  # many inputs have one
+        if [wanted[n] for n in self._shape_of] != list(shapes):
+            self._check_ranks(shapes)
+            self._refuse(shapes, values)
+        return tuple([values[s] for s in self.symbols])
+
+    def _solved(self, shapes: Sequence[tuple[int, ...]]) -> dict[Symbol, int]:
+        """The values of the symbols, by what their own dimensions say.
+
+        Raises:
+            ShapeError: one is no whole number, or outside its range.
+            IndexError: a shape has too few dimensions.
+        """
         values: dict[Symbol, int] = {}
         for equation in self.equations:
             symbol, at = equation.symbol, equation.at
@@ -85,12 +100,16 @@ class Solver:
             number, left = divmod(given - rest, equation.factor)
             if left:
                 raise ShapeError(self._unfit(at, given, values))
-            self.check(symbol, number, f", by {self._where(at)}")
+            if not symbol.low <= number <= symbol.high:
+                self.check(symbol, number, f", by {self._where(at)}")
             values[symbol] = number
-        wanted = [shape_at(shape, values) for shape in self._shapes]  # many inputs have one
-        if any(wanted[n] != given for n, given in zip(self._shape_of, shapes, strict=True)):
-            self._refuse(shapes, values)
-        return tuple(values[s] for s in self.symbols)
+        return values
+
+    def _check_ranks(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Refuse a shape of another number of dimensions."""
+        for value, shape in zip(self.inputs, shapes, strict=True):
+            if len(shape) != len(value.shape):
+                raise ShapeError(self._wrong(value, shape))
 
     def _refuse(self, shapes: Sequence[tuple[int, ...]], values: Mapping[Symbol, int]) -> None:
         """Say which dimension is another than these values make it, if any is."""

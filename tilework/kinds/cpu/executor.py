@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import c_int32, c_uint64, c_void_p
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import ref
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,11 @@ from tilework.kinds.cpu.object_code import ObjectCode, check_objects
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 from tilework.overriding import override
-from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.arrays import address, aligned_empty
 from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded
 from tilework.runtime.image import Image
-from tilework.runtime.sites import KEPT, Site, static_site
+from tilework.runtime.layout import KEPT
+from tilework.runtime.sites import Site, static_site
 from tilework.target.host import HOST_PLATFORM
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class LoadedNetwork(HostLoaded, Loaded):
         self.code = ObjectCode(*image.code.values())
         self.run = RUN(self.code.address(RUN_SYMBOL))
         self.profile = PROFILE(self.code.address(PROFILE_SYMBOL))
+        self.arguments = _Arguments(image)
         self._judged: BoundedCache[tuple[int, ...], Array] = BoundedCache(KEPT)
 
     @override
@@ -120,8 +121,8 @@ _STATE, _UNTRIED, _SETTLED = 3, 0, (2, 3)
 choice is made: `llvm/judge.ll`."""
 _STEPS = 8
 """How far what was chosen holds: two octaves of a symbol."""
-_MOST_KNOWN = 64
-"""Addresses of buffers that are gone, beside as many as a run has: those of its outputs."""
+_BLOCKS = {"arena": 0, "place": 0, "constant": 1, "io": 2, "behind": 2, "symbol": 3}
+"""The blocks that arguments lie in, as a context numbers them."""
 
 
 def _about(number: int) -> int:
@@ -148,78 +149,78 @@ def _near(
                 yield known
 
 
-class _Table(NamedTuple):
-    """The arguments of all calls, and what some of them point to.
+class _Arguments:
+    """Where the arguments of all steps lie, in order.
 
-    Where shapes are symbolic, an address of what `LoadedNetwork.judged` returned is the last.
+    Attributes:
+        blocks: the number of the block of each, as in `_BLOCKS`.
+        io: those that lie in io buffers.
+        slots: of these, the number of the buffer; so many more if behind its input's positions.
     """
 
-    entries: NDArray[np.uint64]
-    symbols: NDArray[np.int64]
-    judged: Array
+    def __init__(self, image: Image) -> None:
+        refs = [r for step in image.steps for r in step.args]
+        count = len(image.io_values)
+        io = [(i, r.at + count * (r.space == "behind")) for i, r in enumerate(refs)]
+        io = [(i, slot) for i, slot in io if _BLOCKS[refs[i].space] == _BLOCKS["io"]]
+        self.blocks = np.array([_BLOCKS[r.space] for r in refs], np.int64)
+        self.io = np.array([i for i, _ in io], np.int64)
+        self.slots = np.array([slot for _, slot in io], np.int64)
 
 
 class CpuContext(Context):
-    """Arena, workspace and argument tables of a run."""
+    """Arena, workspace and argument table of a run.
+
+    Where shapes are symbolic, an address of what `LoadedNetwork.judged` returned is the table's
+    last entry, and symbols have their values in one array: next to a shape never seen before, as
+    each of a past that grows, nothing but these differs as long as values lie where they lay.
+    """
 
     def __init__(self, loaded: LoadedNetwork) -> None:
         image = loaded.image
-        self._loaded, self._image = loaded, image
+        self._loaded, self._image, self._arguments = loaded, image, loaded.arguments
         self._arena = self._workspace = aligned_empty((0,), "uint8")
         self._lock = Lock()
-        self._known: dict[int, tuple[ref[Array], int]] = {}
-        self._tables: dict[tuple[int, ...], _Table] = {}
-        refs = (r for step in image.steps for r in step.args)
-        io = [(i, r.at) for i, r in enumerate(refs) if r.space in ("io", "behind")]
-        self._io = np.array([i for i, _ in io], np.int64)
-        self._numbers = np.array([number for _, number in io], np.int64)
+        count = len(self._arguments.blocks)
+        self._symbols = np.zeros(len(image.symbols), np.int64)
+        self._table = np.zeros(count + bool(image.symbols), np.uint64)
+        self._table_at, self._workspace_at = address(self._table), address(self._workspace)
+        self._entries = self._table[:count].view(np.int64)
+        self._starts: NDArray[np.int64] | None = None
+        self._judged: Array | None = None
         if not image.symbols:
             self.place(static_site(image))
 
     def place(self, site: Site) -> None:
-        """See `tilework.runtime.executor.Context`: the largest arena so far is kept.
-
-        One that was too small before is made a little larger than it must be: a cache that grows
-        by a position at each run has a new shape every time.
-        """
-        had = self._arena.nbytes
-        if had < site.arena_bytes:
-            self._tables.clear()
+        """See `tilework.runtime.executor.Context`: the largest arena so far is kept."""
+        if self._arena.nbytes < site.arena_bytes:
+            self._starts = None
             self._arena = aligned_empty((0,), "uint8")  # what was there goes first
-            size = site.arena_bytes + (site.arena_bytes // 8 if had else 0)
-            self._arena = aligned_empty((size,), "uint8")
-        table = self._tables.pop(site.values, None)
-        self._tables[site.values] = table = table or self._made(site)
-        if len(self._tables) > KEPT:
-            del self._tables[next(iter(self._tables))]
-        self._site, self._table = site, table.entries
-
-    def _made(self, site: Site) -> _Table:
-        """The table of a site, without io buffers."""
-        symbols = np.array(site.values, np.int64)
-        constants = self._image.constants.ctypes.data
-        bases = (self._arena.ctypes.data, constants, 0, symbols.ctypes.data)
-        count = len(site.starts)
-        table = np.empty(count + bool(site.values), np.uint64)
-        np.add(np.array(bases)[site.blocks], site.starts, out=table[:count].view(np.int64))
-        if not site.values:
-            return _Table(table, symbols, symbols)
-        judged = self._loaded.judged(site)
-        table[count] = judged.ctypes.data
-        return _Table(table, symbols, judged)
+            self._arena = aligned_empty((site.arena_bytes,), "uint8")
+        if self._starts is not site.laid.starts:
+            self._starts = site.laid.starts
+            blocks = (self._arena, self._image.constants, None, self._symbols)
+            bases = [0 if block is None else address(block) for block in blocks]
+            at = np.array(bases, np.int64)[self._arguments.blocks]
+            np.add(at, self._starts, out=self._entries)
+        self._site = site
+        if site.values:
+            self._symbols[:] = site.values
+            self._judged = self._loaded.judged(site)
+            self._table[-1] = address(self._judged)
 
     @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
         self._fill(buffers, threads)
-        self._loaded.run(self._table.ctypes.data, self._workspace.ctypes.data, threads)
+        self._loaded.run(self._table_at, self._workspace_at, threads)
 
     @override
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
         self._fill(buffers, threads)
         stamps = np.zeros((len(self._image.steps) + 1, 2), np.int64)
         self._loaded.profile(
-            self._table.ctypes.data,
-            self._workspace.ctypes.data,
+            self._table_at,
+            self._workspace_at,
             threads,
             time.CLOCK_MONOTONIC,
             stamps.ctypes.data,
@@ -237,8 +238,9 @@ class CpuContext(Context):
         call = self._bound(self._loaded.run, 0, [nowhere] * len(self._image.io_values), threads)
         filled: Any = call.keep[1]  # type: ignore[attr-defined]
         table = (c_uint64 * filled.size).from_buffer(filled)
-        starts = self._site.starts[self._io].tolist()
-        places = list(zip(self._io.tolist(), self._numbers.tolist(), starts, strict=True))
+        starts = [*[0] * len(self._image.io_values), *self._site.laid.behind.tolist()]
+        pairs = zip(self._arguments.io.tolist(), self._arguments.slots.tolist(), strict=True)
+        places = [(at, slot % len(self._image.io_values), starts[slot]) for at, slot in pairs]
 
         def run(addresses: Sequence[int]) -> None:
             for at, number, start in places:
@@ -269,7 +271,7 @@ class CpuContext(Context):
         """A function with the argument table from entry ``first`` on, some entries replaced."""
         self._fill(buffers, threads)
         table, workspace, lock = self._table.copy(), self._workspace, self._lock
-        pointed_to = self._arena, self._tables[self._site.values]
+        pointed_to = self._arena, self._judged
         for entry, array in (changed or {}).items():
             table[entry] = array.ctypes.data
         a = c_void_p(table.ctypes.data + first * table.itemsize)
@@ -286,26 +288,14 @@ class CpuContext(Context):
 
     def _fill(self, buffers: Sequence[Array], threads: int) -> None:
         """Put the io buffers into the table, and have workspace for so many threads."""
-        addresses = np.array(self._addresses_of(buffers), np.int64)
-        self._table[self._io] = addresses[self._numbers] + self._site.starts[self._io]
+        at = np.array([address(b) for b in buffers], np.int64)
+        if self._image.rooms:
+            at = np.concatenate((at, at + self._site.laid.behind))
+        self._entries[self._arguments.io] = at[self._arguments.slots]
         need = self._site.workspace_bytes(threads)
         if self._workspace.nbytes < need:
             self._workspace = aligned_empty((need,), "uint8")
-
-    def _addresses_of(self, buffers: Sequence[Array]) -> list[int]:
-        """Where buffers lie; those of a past come again and again, and NumPy is slow to say it.
-
-        An array that is referred to weakly cannot be resized: as long as it lives, it stays.
-        """
-        addresses, known = [], self._known
-        for b in buffers:
-            one = known.get(id(b))
-            if one is None or one[0]() is not b:
-                known[id(b)] = one = ref(b), b.ctypes.data
-            addresses.append(one[1])
-        if len(known) > _MOST_KNOWN + 2 * len(addresses):
-            self._known = {id(b): known[id(b)] for b in buffers}
-        return addresses
+            self._workspace_at = address(self._workspace)
 
 
 EXECUTOR = CpuExecutor()

@@ -27,7 +27,8 @@ from tilework.overriding import override
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded, Roofline
 from tilework.runtime.image import Image, Step
-from tilework.runtime.sites import Site, behind_in
+from tilework.runtime.layout import behind_in
+from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
 

@@ -8,7 +8,7 @@ from tilework.index.extents import Extent
 from tilework.index.symbols import Atom, Floor, Symbol, Symbolic
 from tilework.kinds.cpu.library.initialisers import listed, text
 from tilework.runtime.image import Image, Value
-from tilework.runtime.sites import behind_in
+from tilework.runtime.layout import behind_in
 from tilework.runtime.solve import Solver
 
 

@@ -1,0 +1,202 @@
+"""Where everything of a network lies at a point of its symbols: evaluated, placed and proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilework.errors import ModuleError
+from tilework.index.extents import Extent, nbytes
+from tilework.index.symbols import Symbolic
+from tilework.runtime.arena import Arena
+from tilework.runtime.image import Ends, Image, Ref, Value
+from tilework.runtime.sizes import Sizes
+
+KEPT = 32
+"""Sites and layouts of a module that are kept."""
+_MOST_BYTES = 1 << 46
+_SPARE = 1 << 10
+"""Bytes by which what grows is given more at least."""
+_FIXED = {"constant": 1, "symbol": 8}
+"""Bytes by which a reference's number counts that lies where it does at every point."""
+
+Integers = NDArray[np.int64]
+
+
+class Layout(NamedTuple):
+    """An arena with room for some sizes, which all that are not larger share.
+
+    Attributes:
+        sizes: room of each distinct size of a value, in bytes.
+        total: room of all values together.
+        begins: of each value, in bytes.
+        arena_bytes: size of the arena.
+        starts: as `Laid.starts`.
+    """
+
+    sizes: Integers
+    total: int
+    begins: Integers
+    arena_bytes: int
+    starts: Integers
+
+
+class Laid(NamedTuple):
+    """What lies where at a point.
+
+    Attributes:
+        arena_bytes: memory of all intermediate values.
+        workspaces: as `Image.workspaces`.
+        starts: where the arguments of all steps begin in their blocks, in bytes; those in io
+            buffers at 0. Points of one layout have the same array.
+        behind: of each io buffer, where in it the positions of its input end, in bytes.
+    """
+
+    arena_bytes: int
+    workspaces: tuple[tuple[int, int], ...]
+    starts: Integers
+    behind: Integers
+
+
+class Plan:
+    """What of an image follows from symbols, ready to be evaluated.
+
+    All that has to hold is an extent that must not be negative: sizes, and what is left of a block
+    behind a reference. So a point is one product with a matrix and one comparison.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._arena = Arena(image.lifetimes)
+        self._layouts: tuple[Layout, ...] = ()
+        refs = [r for step in image.steps for r in step.args]
+        io = image.io_values
+        behind = [
+            behind_in(image.ends, n) if n in image.ends.continued else 0 for n in range(len(io))
+        ]
+        distinct = list(dict.fromkeys(v.size for v in image.lifetimes))
+        given = (*image.inputs, *image.outputs)
+        exact = [v for v in given if v.io not in image.ends.continued]
+        sizes = [*(v.nbytes for v in (*io, *given)), *(r.nbytes for r in refs)]
+        more = [_left(io, v) for v in given] + [-_left(io, v) for v in exact]
+        groups: tuple[Sequence[Extent], ...] = (
+            distinct,
+            [p.offset for p in image.places],
+            [n for pair in image.workspaces for n in pair],
+            behind,
+            list(dict.fromkeys(sizes)),
+            list(dict.fromkeys(more)),
+            list(dict.fromkeys(_rooms(image, refs, behind))),
+        )
+        ends = accumulate(map(len, groups), initial=0)
+        self._parts = [slice(a, b) for a, b in pairwise(ends)]
+        self._sizes = Sizes(image.symbols, [e for g in groups for e in g])
+        self._of = np.array([distinct.index(v.size) for v in image.lifetimes], np.int64)
+        self._counts = np.bincount(self._of, minlength=len(distinct)).astype(np.int64)
+        self._grows = np.array([isinstance(size, Symbolic) for size in distinct], np.int64)
+        self._moves = any(isinstance(p.offset, Symbolic) for p in image.places)
+        self._lifetimes = np.array([p.lifetime for p in image.places], np.int64)
+        self._inside = np.array([i for i, r in enumerate(refs) if r.space == "place"], np.int64)
+        self._place = np.array([r.at for r in refs if r.space == "place"], np.int64)
+        self._fixed = np.array([_FIXED.get(r.space, 0) * r.at for r in refs], np.int64)
+
+    def at(self, values: tuple[int, ...]) -> Laid:
+        """What lies where at a point.
+
+        Raises:
+            ModuleError: a size is negative or too large, or a reference leaves its block.
+        """
+        numbers = self._sizes.at(values)
+        if numbers.min(initial=0) < 0:
+            self._refuse(values, self._wrong(numbers))
+        sizes, offsets, workspaces, behind = [numbers[p] for p in self._parts[:4]]
+        layout = self._layout(sizes, offsets)
+        most = max(layout.arena_bytes, int(numbers.max(initial=0)))
+        if most >= _MOST_BYTES:
+            self._refuse(values, f"a block of {most} bytes")
+        flat = iter(workspaces.tolist())
+        starts = self._starts(layout.begins, offsets) if self._moves else layout.starts
+        return Laid(layout.arena_bytes, tuple(zip(flat, flat, strict=True)), starts, behind)
+
+    def nowhere(self) -> Laid:
+        """Where nothing is computed."""
+        return Laid(0, (), np.zeros_like(self._fixed), np.zeros(0, np.int64))
+
+    def _layout(self, sizes: Integers, offsets: Integers) -> Layout:
+        """An arena in which values of these sizes lie.
+
+        As long as all fit into one that was laid out before, they share it, unless it is much too
+        large. In a new one all that grow get an eighth more, and a kilobyte at least: next to a
+        past that grows by a position at each run, so does something at each run.
+        """
+        layouts, total = self._layouts, int(self._counts @ sizes)
+        most = 1.25 * total + _SPARE * len(self._of)
+        for n, had in enumerate(layouts):
+            if had.total <= most and (sizes <= had.sizes).all():
+                if n:
+                    self._layouts = (had, *layouts[:n], *layouts[n + 1 :])
+                return had
+        if layouts:
+            sizes = sizes + self._grows * np.maximum(sizes // 8, _SPARE)
+        places, arena_bytes = self._arena.place(sizes[self._of].tolist())
+        begins = np.array(places, np.int64)
+        starts = self._starts(begins, offsets)
+        new = Layout(sizes, int(self._counts @ sizes), begins, arena_bytes, starts)
+        self._layouts = (new, *layouts[: KEPT - 1])
+        return new
+
+    def _starts(self, begins: Integers, offsets: Integers) -> Integers:
+        starts = self._fixed.copy()
+        starts[self._inside] = (begins[self._lifetimes] + offsets)[self._place]
+        return starts
+
+    def _wrong(self, numbers: Integers) -> str:
+        """What it means that one of these is negative."""
+        *sizes, more, _ = [numbers[p].min(initial=0) < 0 for p in self._parts]
+        if any(sizes):
+            return "a size is negative"
+        return "io buffers differ" if more else "a reference leaves its block"
+
+    def _refuse(self, values: tuple[int, ...], wrong: str) -> NoReturn:
+        pairs = zip(self._image.symbols, values, strict=True)
+        at = ", ".join(f"{s.name} = {n}" for s, n in pairs)
+        raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
+
+
+def behind_in(ends: Ends, number: int) -> Extent:
+    """Where in a room the positions of its input end, in bytes from the first row's beginning."""
+    room, axis = ends.io_values[number], ends.continued[number]
+    step = nbytes(room.shape[axis + 1 :], room.dtype)
+    return ends.inputs[number].shape[axis] * step
+
+
+def _left(io: Sequence[Value], value: Value) -> Extent:
+    """Bytes of an io buffer behind one of its values."""
+    return io[value.io].nbytes - value.nbytes
+
+
+def _rooms(image: Image, refs: Iterable[Ref], behind: Sequence[Extent]) -> list[Extent]:
+    """What is left of a block behind each reference, in bytes; of numbers, the least alone."""
+    io = [v.nbytes for v in image.io_values]
+    places = [image.lifetimes[p.lifetime].size - p.offset for p in image.places]
+    constants = image.constants.nbytes
+    out: dict[Extent, None] = {}
+    least = 0
+    for space, at, reach in refs:
+        if space == "place":
+            left = places[at] - reach
+        elif space == "io":
+            left = io[at] - reach
+        elif space == "behind":
+            left = io[at] - behind[at] - reach
+        else:
+            left = (constants - at if space == "constant" else 8) - reach
+        if isinstance(left, int):
+            least = min(least, left)
+        else:
+            out[left] = None
+    return [least, *out]
