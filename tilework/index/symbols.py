@@ -150,11 +150,7 @@ class Symbolic:
         return _bounds(self.terms)
 
     def value(self, at: Point) -> int:
-        """The number at a point.
-
-        Raises:
-            KeyError: a symbol has no value there.
-        """
+        """The number at a point; a `KeyError` where a symbol has no value there."""
         total = 0
         for monomial, product in self.terms.items():
             for a in monomial:
