@@ -157,10 +157,8 @@ class Symbolic:
         """
         total = 0
         for monomial, product in self.terms.items():
-            for atom in monomial:
-                product *= (
-                    at[atom] if isinstance(atom, Symbol) else atom.whole.value(at) // atom.by
-                )
+            for a in monomial:
+                product *= at[a] if isinstance(a, Symbol) else a.whole.value(at) // a.by
             total += product
         return total
 

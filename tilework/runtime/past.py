@@ -125,7 +125,8 @@ class Past:
                 if buffer.shape != shape:
                     raise ModuleError(
                         f"module {self._name}: {room.name} was begun with room for "
-                        f"{list(buffer.shape)}, and this run wants {list(shape)}: make another past"
+                        f"{list(buffer.shape)}, and this run wants {list(shape)}: make another "
+                        "past"
                     )
             self._shapes = shapes
         return dict(zip(self._numbers, self._buffers, strict=True))
