@@ -24,8 +24,7 @@ from tilework.index.terms import added, interval, multiplied, place, quotient
 Point = Mapping["Symbol", int]
 """Values of symbols."""
 Atom = Union["Symbol", "Floor"]
-Monomial = tuple[Atom, ...]
-"""A product of atoms, in their order; empty for 1."""
+Monomial = tuple[Atom, ...]  # a product of atoms, in their order; empty for 1
 Terms = Mapping[Monomial, int]
 """Coefficients, none of them 0, by product of atoms."""
 Whole = Union[int, "Symbolic"]
@@ -156,10 +155,10 @@ class Symbolic:
             KeyError: a symbol has no value there.
         """
         total = 0
-        for monomial, product in self.terms.items():
+        for monomial, c in self.terms.items():
             for a in monomial:
-                product *= at[a] if isinstance(a, Symbol) else a.whole.value(at) // a.by
-            total += product
+                c *= at[a] if isinstance(a, Symbol) else a.whole.value(at) // a.by
+            total += c
         return total
 
     def __add__(self, other: Whole) -> Whole:
