@@ -18,7 +18,7 @@ from tilework import from_onnx, load_module
 from tilework.errors import ModuleError, NetworkError, ShapeError
 from tilework.index.extents import shape_at
 from tilework.runtime import Module
-from tilework.runtime.arena import Arena
+from tilework.runtime.arena import Arena, Lifetime
 from tilework.runtime.layout import KEPT
 
 POINTS = [(0, 1), (0, 600), (512, 1), (3, 7), (127, 31), (128, 16), (512, 600), (1, 1)]
@@ -82,7 +82,8 @@ def test_values_are_not_placed_anew_next_to_a_past_that_grows(monkeypatch):
     monkeypatch.setattr(
         Arena, "place", lambda self, sizes: placed.append(sizes) or place(self, sizes)
     )
-    module = symbolic.module()
+    few = Lifetime(4 * symbolic.PAST, 0, 1)  # has spare room for more steps than the others
+    module = symbolic.module(lifetimes=(*symbolic.image().lifetimes, few))
     for past in range(100, 400):
         given = symbolic.inputs(past, 1)
         assert same(module.run(*given), symbolic.expected(*given))
