@@ -56,6 +56,13 @@ def test_an_attribute_that_the_standard_does_not_know(tmp_path: Path) -> None:
     assert "'surprise' in operator set 17" in said and "'alpha' in operator set 17" in said
 
 
+def test_too_few_inputs(tmp_path: Path) -> None:
+    node = helper.make_node("MatMul", ["x"], ["y"], name="half")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 2]) for n in "xy")
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]))
+    assert "it has too few inputs: 1 of at least 2 (node 'half')" in refused(model, tmp_path)
+
+
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
     data = onnx_models.mlp((4, 3, 2)).SerializeToString()
     path = tmp_path / "cut.onnx"

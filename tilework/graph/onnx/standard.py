@@ -146,6 +146,12 @@ USUAL = {
 """Attributes that operators have in every opset since one: the first, if none is named."""
 
 
+def fewest_inputs(node: onnx.NodeProto, opset: int) -> int:
+    """How many inputs a standard operator has at least; 0 for an operator that there is not."""
+    schema = _schema(node.op_type, opset)
+    return 0 if schema is None else int(schema.min_input)
+
+
 def _schema(op: str, opset: int) -> Any:
     """The operator's schema (``onnx.defs.OpSchema``), or None."""
     import onnx

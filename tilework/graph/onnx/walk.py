@@ -25,7 +25,12 @@ from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import LONGEST, Problems
 from tilework.graph.onnx.refused import NCHWC, refusal
 from tilework.graph.onnx.scopes import Scopes
-from tilework.graph.onnx.standard import is_function, operators_within, strange
+from tilework.graph.onnx.standard import (
+    fewest_inputs,
+    is_function,
+    operators_within,
+    strange,
+)
 from tilework.graph.undecided import undecided_reason
 from tilework.index.symbols import Undecided, symbols_of
 
@@ -127,6 +132,9 @@ class Walk(Scopes):
 
     def _malformed(self, node: onnx.NodeProto, e: Exception) -> str:
         """What is to be said of a node that no converter has thought of."""
+        least = fewest_inputs(node, self.opset) if node.domain in STANDARD else 0
+        if len(node.input) < least:
+            return f"it has too few inputs: {len(node.input)} of at least {least}"
         inputs = [i for i in node.input if i in self.values or self.known(i) is not None]
         symbols = symbols_of(n for i in inputs for n in self.extents_of(i))
         if not symbols:
