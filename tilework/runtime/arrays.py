@@ -29,7 +29,7 @@ def address(array: NDArray[Any]) -> int:
     Python. What is no writable block of its own is left to it.
     """
     try:
-        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
+        return addressof(c_char.from_buffer(array.data))
     except (TypeError, ValueError):
         return int(array.ctypes.data)
 

@@ -184,9 +184,8 @@ class Sites:
 
 def _after(ends: Ends) -> list[Value]:
     """What a run that continues a past is given, and last how long the past is."""
-    fed = [v for v in ends.inputs if v.io not in ends.continued]
     lengths = [ends.inputs[r.io].shape[ends.continued[r.io]] for r in ends.rooms]
-    return [*fed, Value("the past", tuple(dict.fromkeys(lengths)), "positions", -1)]
+    return [*ends.fed, Value("the past", tuple(dict.fromkeys(lengths)), "positions", -1)]
 
 
 def static_site(image: Image) -> Site:
