@@ -10,6 +10,7 @@
     simplify_positions  what is done to numbers in a row -> numbers in a row
     merge_equal         what is computed twice -> once
     fold_pads           padding -> the following convolution or pooling
+    find_groups         norms of channels that were reshaped into groups -> group norms
     find_shuffles       channel shuffles, written as reshapes and a transpose -> one operator
     sink_transposes     transposes move behind operators that do not mind them
     convert_layout      NCHW -> NHWC for the whole network
@@ -45,6 +46,7 @@ from tilework.graph.ir import Network, Node
 from tilework.graph.operators import OPERATORS
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.find_gathered import find_gathered
+from tilework.graph.passes.find_groups import find_groups
 from tilework.graph.passes.find_shuffles import find_shuffles
 from tilework.graph.passes.fold_constants import fold_constants
 from tilework.graph.passes.fold_pads import fold_pads
@@ -87,6 +89,7 @@ PASSES: tuple[Pass, ...] = (
     merge_equal,
     fold_pads,
     merge_views,
+    find_groups,
     find_shuffles,
     sink_transposes,
     merge_views,
@@ -173,11 +176,11 @@ def _check(old: Network, new: Network) -> None:
 
 
 __all__ = [
-    "PASSES", "Pass", "convert_layout", "delay_transposes", "find_gathered", "find_shuffles",
-    "fold_constants", "fold_pads", "fold_repeats", "fold_scale_back", "fold_scale_forward",
-    "fold_transposes", "integer_products", "merge_constants", "merge_equal", "merge_parallel",
-    "merge_views", "move_quantised", "multiply_packed", "optimize", "pull_factors", "recognize",
-    "settle_scales", "simplify_algebra", "simplify_inference", "simplify_positions",
-    "sink_reshapes", "sink_transposes", "slice_weights", "split_blocks", "split_groups",
-    "split_joins", "split_phases",
+    "PASSES", "Pass", "convert_layout", "delay_transposes", "find_gathered", "find_groups",
+    "find_shuffles", "fold_constants", "fold_pads", "fold_repeats", "fold_scale_back",
+    "fold_scale_forward", "fold_transposes", "integer_products", "merge_constants",
+    "merge_equal", "merge_parallel", "merge_views", "move_quantised", "multiply_packed",
+    "optimize", "pull_factors", "recognize", "settle_scales", "simplify_algebra",
+    "simplify_inference", "simplify_positions", "sink_reshapes", "sink_transposes",
+    "slice_weights", "split_blocks", "split_groups", "split_joins", "split_phases",
 ]  # fmt: skip
