@@ -110,6 +110,16 @@ def test_a_guess_is_loud():
         known(SEQ + PAST)
 
 
+def test_a_factor_of_several_terms_is_one_value():
+    """Batches of windows: with a value for each term, 2 rows of 2 would be 4 less 4."""
+    windows = (SEQ + 400) // 320 - 1
+    assert range_of(windows * BATCH) == (0, 4)
+    assert range_of((SEQ + 1) * BATCH - BATCH) == (2, 2048)
+    assert range_of(PAST * PAST - PAST) == (-100, 9900)
+    assert BATCH * SEQ - BATCH + 1 > 0
+    assert SEQ * BATCH + PAST - BATCH >= 0
+
+
 def test_texts_and_typical_values():
     assert str((SEQ + PAST) // 8 * BATCH - 2 * SEQ) == "batch*((past + seq)//8) - 2*seq"
     assert typical(SEQ) == 128 and typical(SEQ * SEQ + 1) == 128 * 128 + 1

@@ -6,6 +6,7 @@ products are equal tuples. The empty product is 1.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -93,12 +94,27 @@ def _cancelled(monomial: tuple[A, ...], by: tuple[A, ...]) -> tuple[A, ...] | No
 
 
 def interval(terms: Mapping[tuple[A, ...], int]) -> tuple[int, int]:
-    """A least and a greatest value, if each atom had any of its values in each term."""
+    """A least and a greatest value, if each atom had any of its values at each place.
+
+    An atom of several terms is taken out of them as well (``a b - a`` as ``a (b - 1)``), and the
+    narrower ends count.
+    """
     low = high = 0
     for monomial, c in terms.items():
         ends = (c, c)
         for atom in monomial:
-            corners = [x * y for x in ends for y in atom.range]
-            ends = min(corners), max(corners)
+            ends = _times(ends, atom.range)
         low, high = low + ends[0], high + ends[1]
+    counts = Counter(atom for monomial in terms for atom in set(monomial))
+    for atom, count in counts.items():
+        if count > 1:
+            inner = {_cancelled(m, (atom,)) or (): c for m, c in terms.items() if atom in m}
+            ends = _times(interval(inner), atom.range)
+            rest = interval({m: c for m, c in terms.items() if atom not in m})
+            low, high = max(low, ends[0] + rest[0]), min(high, ends[1] + rest[1])
     return low, high
+
+
+def _times(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
