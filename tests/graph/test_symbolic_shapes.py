@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import tilework as tw
 from tests.graph.onnx_models import save
 from tests.graph.run_symbolic import check
 from tests.graph.symbolic_models import Maker
@@ -353,6 +354,9 @@ def test_ranges_that_make_no_sense_are_told(tmp_path: Path) -> None:
         ({"x": ("n", "k", 6), "n": "1..9"}, "'k', given for 'x', is no arithmetic"),
         ({"x": ("n", "m", 7), "n": "1..9", "m": "1..9"}, "has extent 6 in dimension 2, not 7"),
         ({"x": (3, "m", 6), "n": "1..9", "m": "1..9"}, "'n' cannot be both"),
+        ({"n": 2.5}, "2.5, given for 'n', is no number, range or shape; write 4, '1..512'"),
+        ({"n": True, "m": 3}, "True, given for 'n'"),
+        ({"x": (None, 2, 6)}, "(None, 2, 6), given for 'x'"),
     ):
         with pytest.raises(NetworkError) as told:
             from_onnx(path, ranges)
@@ -388,3 +392,14 @@ def test_numbers_make_a_static_network(tmp_path: Path) -> None:
     path = file_of(_mean, tmp_path)
     assert from_onnx(path, {"n": (2,), "m": (5,)}).inputs["x"].shape == (2, 5, 6)
     assert from_onnx(path, {"n": "2..2", "m": (5,)}).inputs["x"].shape == (2, 5, 6)
+
+
+def test_the_number_of_a_symbol_may_stand_alone(tmp_path: Path) -> None:
+    path = file_of(_mean, tmp_path)
+    net = from_onnx(path, {"n": 3, "m": np.int64(5)})
+    assert net.inputs["x"].shape == from_onnx(path, {"x": [3, 5, 6]}).inputs["x"].shape
+    session = tw.Session(path, shapes={"n": 3, "m": "1..9"}, cache=False)
+    x = np.ones((3, 4, 6), np.float32)
+    (y,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(y, tw.Session(path, cache=False).run(None, {"x": x})[0])
+    assert [s.name for s in session.module.symbols] == ["m"]

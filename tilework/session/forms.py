@@ -45,8 +45,8 @@ KEPT = 8
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[int, ...]]
-Ranges = Mapping[str, str | tuple[int, ...]]
-"""By symbol: a range, or a number, alone in a tuple."""
+Ranges = Mapping[str, str | tuple[int | str, ...]]
+"""By symbol: a range, or a number, alone in a tuple; by input: its shape."""
 Compiled = Module | PartedModule
 
 log = logging.getLogger(__name__)

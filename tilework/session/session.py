@@ -21,7 +21,7 @@ from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Source, facts_of
 from tilework.session.feeds import Feeds
-from tilework.session.forms import Compiled, Forms, How
+from tilework.session.forms import Compiled, Forms, How, Ranges
 from tilework.session.options import SessionOptions, threads_of
 from tilework.session.outputs import outputs_of
 from tilework.session.records import RecordSource
@@ -29,6 +29,7 @@ from tilework.session.values import ModelMetadata, NodeArg, metadata, node_arg, 
 from tilework.target import Target
 
 if TYPE_CHECKING:
+    from tilework.graph.onnx.ranges import Loose
     from tilework.graph.precision import Precision
     from tilework.record import History
     from tilework.runtime.module import Module
@@ -70,8 +71,8 @@ class Session:
         strict: refuse a model of which some operators cannot be compiled. Else ONNX Runtime runs
             these, if it is installed, and a warning says once which.
         shapes: ranges of symbolic extents, such as ``{"seq": "1..512:16,128"}`` with typical
-            values behind the range: the model is compiled once for all shapes within. For a shape
-            outside another form is made, and a warning says so once.
+            values behind the range, and numbers of others: the model is compiled once for all
+            shapes within. For a shape outside another form is made, and a warning says so once.
         in_place: that form writes new positions of a cache behind those that are there, in a past
             that is given to `run` (`new_past`); outputs that continue an input are found.
 
@@ -94,7 +95,7 @@ class Session:
         precision: Precision = "f32",
         cache: ModuleCache | str | os.PathLike[str] | bool | None = None,
         strict: bool = False,
-        shapes: Mapping[str, str] | None = None,
+        shapes: Loose | None = None,
         in_place: bool = False,
     ) -> None:
         self._options = SessionOptions() if sess_options is None else sess_options
@@ -122,7 +123,7 @@ class Session:
                 threads if target is not None else None,
                 RecordSource(store),
                 strict,
-                {**{n: (extent,) for n, extent in overridden.items()}, **shapes} if shapes else {},
+                _ranges({**overridden, **shapes}) if shapes else {},
                 in_place,
             )
             self._forms = Forms(source, self._facts, how, kept)
@@ -304,6 +305,12 @@ class Session:
         compiled = within or self._forms.get(self._feeds.shapes(arrays), arrays)
         assert compiled is not None  # the values were given
         return compiled
+
+
+def _ranges(given: Loose) -> Ranges:
+    from tilework.graph.onnx.ranges import shapes_of
+
+    return shapes_of(given)
 
 
 def _source(model: Any) -> Path | bytes:

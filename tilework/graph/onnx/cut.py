@@ -27,7 +27,7 @@ from tilework.graph.onnx.levels import Nodes, Plan, together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.operations import PRODUCTS, operations
 from tilework.graph.onnx.places import Places
-from tilework.graph.onnx.ranges import Shapes, symbols_given
+from tilework.graph.onnx.ranges import Loose, Shapes, shapes_of, symbols_given
 from tilework.graph.onnx.reads import in_order, read_by, reads
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.submodels import submodel
@@ -58,7 +58,7 @@ _MOVES = {
 
 def cut(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-    shapes: Shapes | None = None,
+    shapes: Loose | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     ask: bool = False,
 ) -> Network | Parts:
@@ -75,19 +75,20 @@ def cut(
     """
     model, places, label = opened(source)
     with telling(label):
+        given = shapes_of(shapes)
         try:
-            return convert(model, places, shapes or {}, values or {})
+            return convert(model, places, given, values or {})
         except ShapesRefused:
             raise
         except NetworkError as e:
             if ask and isinstance(e, ValuesNeeded):
                 raise
-            if symbols_given(shapes or {}):
+            if symbols_given(given):
                 raise NetworkError(
                     f"{e}; a network of which another engine runs a part is compiled for numbers: "
                     "give every symbol one"
                 ) from e
-            return _Cutting(_inlined(model), places, shapes or {}, values or {}, e).result()
+            return _Cutting(_inlined(model), places, given, values or {}, e).result()
 
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -24,7 +24,7 @@ from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.nothing import or_nothing
 from tilework.graph.onnx.places import Places, places_of
-from tilework.graph.onnx.ranges import Shapes
+from tilework.graph.onnx.ranges import Loose, Shapes, shapes_of
 from tilework.graph.onnx.reads import in_order
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.walk import Walk
@@ -41,15 +41,15 @@ _OF_ALL_RELEASES = 22
 
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-    shapes: Shapes | None = None,
+    shapes: Loose | None = None,
     values: Mapping[str, np.ndarray] | None = None,
 ) -> Network:
     """Read a network from an ONNX file.
 
     Args:
         source: the file, whose weights may stand in other files (see `places`); or a model.
-        shapes: full shapes of inputs, by name, for inputs with symbolic extents; or one extent in
-            a sequence, by symbol: ``{"batch": (4,)}``. A symbolic batch (the first extent) is 1
+        shapes: full shapes of inputs, by name, for inputs with symbolic extents; or the extent
+            of a symbol: ``{"batch": 4}``. A symbolic batch (the first extent) is 1
             if it is not given. A symbol with a range stays one, and a run brings its number:
             ``{"seq": "1..512"}``, with typical values ``"1..512:16,64,128"``.
         values: arrays of inputs, by name, that become constants of the network. They are needed
@@ -62,7 +62,7 @@ def from_onnx(
     """
     model, places, label = opened(source)
     with telling(label):
-        return convert(model, places, shapes or {}, values or {})
+        return convert(model, places, shapes_of(shapes), values or {})
 
 
 def opened(

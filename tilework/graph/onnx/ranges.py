@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from tilework.errors import NetworkError
 from tilework.graph.onnx.symbols import evaluated
 from tilework.index.extents import Extent
@@ -23,7 +25,32 @@ symbol, as one number in a sequence or as a range."""
 Shapes = Mapping[str, Given]
 """By name of an input or a symbol."""
 
+Loose = Mapping[str, Given | int]
+"""The same as users write it: the extent of a symbol may be a number alone."""
+
 _RANGE = re.compile(r"\s*(0\s*\|)?\s*(\d+)\s*\.\.\s*(\d+)\s*(?::\s*(\d+(?:\s*,\s*\d+)*)\s*)?")
+
+
+def shapes_of(given: Loose | None) -> dict[str, str | tuple[int | str, ...]]:
+    """What users give, in one form.
+
+    Raises:
+        NetworkError: something is neither a number, a range nor a shape of numbers and symbols.
+    """
+    shapes: dict[str, str | tuple[int | str, ...]] = {}
+    for name, what in (given or {}).items():
+        extents = what if isinstance(what, Sequence) else (what,)
+        if any(isinstance(n, bool) or not isinstance(n, int | str | np.integer) for n in extents):
+            raise NetworkError(
+                f"{what!r}, given for '{name}', is no number, range or shape; write 4, '1..512' "
+                "or (1, 3, 224, 224)"
+            )
+        shapes[name] = what if isinstance(what, str) else tuple(_plain(n) for n in extents)
+    return shapes
+
+
+def _plain(extent: int | str) -> int | str:
+    return extent if isinstance(extent, str) else int(extent)
 
 
 def symbol_of(name: str, text: str) -> Extent:
