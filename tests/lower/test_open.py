@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from tests.lower.check import any_rows, assert_close, random_inputs
-from tests.lower.open_families import FAMILIES, PAST, S, matmul, probabilities_times_values
+from tests.lower.open_families import (
+    FAMILIES,
+    PAST,
+    WINOGRAD,
+    S,
+    matmul,
+    probabilities_times_values,
+)
 from tilework import te
 from tilework.errors import UnknownExtent
 from tilework.index.symbols import Symbol
@@ -62,6 +69,17 @@ def test_one_program_is_right_at_every_point(family, target):
         rows = any_rows(sketch, rng, 1) if number % 2 else ()
         for row in rows if len(rows) else sketch.sample(rng, 1):
             check_points(sketch, row, dag, rng, 2)
+
+
+@pytest.mark.parametrize("family", WINOGRAD, ids=lambda f: f.__name__)
+def test_winograd_where_an_axis_beside_is_open(family):
+    dag, rng = family(), np.random.default_rng(7)
+    static = at_point(dag, {s: s.high for s in dag.symbols})
+    spaces = [SearchSpace.of(SearchTask(d, Target(TARGETS[1]))) for d in (dag, static)]
+    forms, alone = ([s for s in space.sketches if s.form] for space in spaces)
+    assert forms and {s.form for s in forms} == {s.form for s in alone}
+    for sketch in forms:
+        check_points(sketch, sketch.sample(rng, 1)[0], dag, rng, 2)
 
 
 def test_a_row_means_the_same_wherever_a_search_looked():
