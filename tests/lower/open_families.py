@@ -205,7 +205,7 @@ def positions() -> te.ComputeDAG:
     return te.ComputeDAG([te.compute((S, S), lambda i, j: te.select(j > i, -9.0, 0.0), "out")])
 
 
-WINOGRAD = (conv_of_batches, conv_along_rows)
+KNOWN_WINDOWS = (conv_of_batches, conv_along_rows)
 FAMILIES: tuple[Callable[[], te.ComputeDAG], ...] = (
     dense, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
     probabilities_times_values, softmax, layer_norm, mean_over_positions, elementwise, turned,

@@ -10,7 +10,7 @@ import pytest
 from tests.hosts import on_x86, x86
 from tests.kinds.cpu.guards import run_at
 from tests.lower.check import any_rows, assert_close, random_inputs, reference
-from tests.lower.open_families import FAMILIES, WINOGRAD, dense_of_batches, softmax
+from tests.lower.open_families import FAMILIES, KNOWN_WINDOWS, dense_of_batches, softmax
 from tilework.errors import ModuleError
 from tilework.index.extents import shape_at
 from tilework.index.symbols import Symbol
@@ -92,11 +92,11 @@ def test_a_kernel_is_right_at_every_point(family, cpu):
 
 
 @pytest.mark.parametrize("cpu", on_x86(*CPUS))
-@pytest.mark.parametrize("make", WINOGRAD, ids=lambda f: f.__name__)
-def test_winograd_where_an_axis_beside_is_open(make, cpu):
+@pytest.mark.parametrize("make", KNOWN_WINDOWS, ids=lambda f: f.__name__)
+def test_windows_along_known_axes(make, cpu):
     dag, rng = make(), generator(make.__name__, cpu)
     task = SearchTask(dag, Target(x86(cpu, 2)))
-    forms = [s for s in SearchSpace.of(task).sketches if s.form]
+    forms = [s for s in SearchSpace.of(task).sketches if s.form or "inline" in s.name]
     for sketch in rng.permutation(np.array(forms, object))[:2]:
         check(task, sketch.id, sketch.sample(rng, 1)[0], points_of(dag, rng)[:5])
 
