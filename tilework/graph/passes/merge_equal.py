@@ -54,7 +54,8 @@ def _equal_constants(constants: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two arrays of one type and shape hold the same; of floats, zeros have a sign."""
-    return a is b or a.tobytes() == b.tobytes()
+    bits = f"u{a.dtype.itemsize}"
+    return a is b or np.array_equal(a.view(bits), b.view(bits))
 
 
 def _frozen(value: Any) -> Hashable:
