@@ -12,6 +12,7 @@ cores take factors of products as, and they sum the products in float32.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -86,6 +87,7 @@ def finite_range(dtype: str) -> tuple[float, float]:
     return integer_range(dtype)
 
 
+@cache
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """The NumPy type of an element type's name, ``bfloat16`` included."""
     if dtype == "bfloat16":

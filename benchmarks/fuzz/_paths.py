@@ -15,6 +15,7 @@ PATHS = {
     "torch": "_torch_path:PATH",
     "nnsmith-torch": "_torch_path:SMITH",
     "integers": "_integers_path:PATH",
+    "ranges": "_ranges_path:PATH",
 }
 
 

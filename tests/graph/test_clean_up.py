@@ -63,6 +63,18 @@ class TestMergeEqual:
         assert ops(new) == {"add": 1} and len(new.constants) == 2
         same(net, new)
 
+    def test_large_constants_are_equal_by_their_elements(self) -> None:
+        m = Maker("net")
+        x = m.input("x", (1, 9000))
+        values = RNG.standard_normal(9000).astype(np.float32)
+        last, signed = values.copy(), np.zeros(9000, np.float32)
+        last[-2] += 1
+        arrays = (values, values.copy(), last, signed, np.zeros_like(signed), -signed)
+        net = m.finish([m.op("add", x, m.constant(a)) for a in arrays])
+        new = merge_equal(net)
+        assert ops(new) == {"add": 4} and len(new.constants) == 4
+        same(net, new)
+
 
 class TestSimplifyAlgebra:
     def check(self, net: Network, **left: int) -> Network:

@@ -334,6 +334,19 @@ def test_what_differs_from_run_to_run_is_told(tmp_path: Path) -> None:
     assert "TopK" in _refused(values, tmp_path)
 
 
+def test_reflections_of_few_elements(tmp_path: Path) -> None:
+    """One element has none to reflect; of two and more there may be several reflections."""
+
+    def padded(axis: int, count: int) -> Graph:
+        pads = [count if d % 3 == axis else 0 for d in range(6)]
+        return lambda g: g.node("Pad", "x", g.ints(*pads), mode="reflect")
+
+    check(file_of(padded(1, 2), tmp_path), RANGES, POINTS[1:])
+    assert "Pad" in (told := _refused(padded(0, 1), tmp_path))
+    assert "it depends on whether n > 1, where n is 1 to 9" in told
+    check(file_of(padded(0, 1), tmp_path), {**RANGES, "n": "2..9"}, POINTS[1:])
+
+
 def test_what_data_decide_is_refused_with_its_node(tmp_path: Path) -> None:
     def places(g: Maker) -> str:
         return g.node("NonZero", "x")

@@ -149,6 +149,31 @@ def conv() -> te.ComputeDAG:
     return te.ComputeDAG([x, w, relu(y)])
 
 
+def windows(x: te.Tensor, height: int, filters: int = 16) -> te.ComputeDAG:
+    """A convolution by ``height`` x 3 windows of batches of images, and a ReLU."""
+    n, rows, columns, channels = x.shape
+    w = tensor("w", height, 3, channels, filters)
+    p = pad(x, (0, height // 2, 1, 0), (0, height // 2, 1, 0))
+    r, s = te.reduce_axis(height, "r"), te.reduce_axis(3, "s")
+    c = te.reduce_axis(channels, "c")
+    y = te.compute(
+        (n, rows, columns, filters),
+        lambda b, i, j, f: te.sum(p[b, i + r, j + s, c] * w[r, s, c, f], [r, s, c]), "y",
+        attrs={"layout_free": ["w"]},
+    )  # fmt: skip
+    return te.ComputeDAG([x, w, relu(y)])
+
+
+def conv_of_batches() -> te.ComputeDAG:
+    """Its height and width are known: so Winograd's forms are, for any batch."""
+    return windows(tensor("x", B, 6, 7, 16), 3)
+
+
+def conv_along_rows() -> te.ComputeDAG:
+    """Winograd's forms along the width alone."""
+    return windows(tensor("x", 1, H, 7, 17), 1)
+
+
 def strided_conv() -> te.ComputeDAG:
     x, w = tensor("x", H, 11, 4), tensor("w", 3, 3, 4, 16)
     p = pad(x, (1, 1, 0), (1, 1, 0))
@@ -180,8 +205,10 @@ def positions() -> te.ComputeDAG:
     return te.ComputeDAG([te.compute((S, S), lambda i, j: te.select(j > i, -9.0, 0.0), "out")])
 
 
+KNOWN_WINDOWS = (conv_of_batches, conv_along_rows)
 FAMILIES: tuple[Callable[[], te.ComputeDAG], ...] = (
     dense, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
     probabilities_times_values, softmax, layer_norm, mean_over_positions, elementwise, turned,
-    joined, conv, strided_conv, pooling, global_pooling, positions,
+    joined, conv, strided_conv, pooling, global_pooling, positions, conv_of_batches,
+    conv_along_rows,
 )  # fmt: skip

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from tests.lower.check import any_rows, assert_close, random_inputs
-from tests.lower.open_families import FAMILIES, PAST, S, matmul, probabilities_times_values
+from tests.lower.open_families import (
+    FAMILIES,
+    KNOWN_WINDOWS,
+    PAST,
+    S,
+    matmul,
+    probabilities_times_values,
+)
 from tilework import te
 from tilework.errors import UnknownExtent
 from tilework.index.symbols import Symbol
@@ -62,6 +69,19 @@ def test_one_program_is_right_at_every_point(family, target):
         rows = any_rows(sketch, rng, 1) if number % 2 else ()
         for row in rows if len(rows) else sketch.sample(rng, 1):
             check_points(sketch, row, dag, rng, 2)
+
+
+@pytest.mark.parametrize("family", KNOWN_WINDOWS, ids=lambda f: f.__name__)
+def test_windows_along_known_axes_have_all_sketches(family):
+    """Winograd's forms, and borders that are inlined, whatever a run decides besides."""
+    dag, rng = family(), np.random.default_rng(7)
+    static = at_point(dag, {s: s.high for s in dag.symbols})
+    spaces = [SearchSpace.of(SearchTask(d, Target(TARGETS[1]))) for d in (dag, static)]
+    names, alone = ([s.name for s in space.sketches] for space in spaces)
+    assert names == alone and any("winograd" in name for name in names)
+    for sketch in spaces[0].sketches:
+        if sketch.form or "inline" in sketch.name:
+            check_points(sketch, sketch.sample(rng, 1)[0], dag, rng, 2)
 
 
 def test_a_row_means_the_same_wherever_a_search_looked():

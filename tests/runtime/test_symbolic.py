@@ -19,7 +19,7 @@ from tilework.errors import ModuleError, NetworkError, ShapeError
 from tilework.index.extents import shape_at
 from tilework.runtime import Module
 from tilework.runtime.arena import Arena, Lifetime
-from tilework.runtime.layout import KEPT
+from tilework.runtime.layout import KEPT, Plan
 
 POINTS = [(0, 1), (0, 600), (512, 1), (3, 7), (127, 31), (128, 16), (512, 600), (1, 1)]
 
@@ -74,6 +74,12 @@ def test_sites_and_layouts_are_bounded():
         module.run(*symbolic.inputs(0, seq))
     sites = module._contexts.sites
     assert len(sites._shapes) == KEPT and len(sites._plan._layouts) <= KEPT
+
+
+def test_what_ranges_prove_is_not_looked_at_again():
+    """All but what has to be known: distinct sizes, offsets in a value, workspaces, behind."""
+    plan = Plan(symbolic.image())
+    assert plan._proved and len(plan._sizes.at((0, 1))) == 2 + 5 + 2 + 5
 
 
 def test_values_are_not_placed_anew_next_to_a_past_that_grows(monkeypatch):

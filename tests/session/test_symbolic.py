@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.graph import symbolic_models
 from tilework.errors import ModuleError
 from tilework.graph.onnx.ranges import from_one
+from tilework.runtime.sites import Sites
 from tilework.session import Session, SessionOptions
 
 ort.set_default_logger_severity(4)
@@ -238,3 +239,12 @@ def test_a_model_without_ranges_has_a_form_for_each_shape(model):
     session = Session(model)
     with pytest.raises(ModuleError, match="no compiled network of its own"):
         _ = session.module
+
+
+def test_a_run_asks_once_what_its_shapes_are(monkeypatch):
+    asked, of = [], Sites.of
+    monkeypatch.setattr(Sites, "of", lambda self, arrays: asked.append(1) or of(self, arrays))
+    session = Session(attention(), shapes=RANGES)
+    for batch, seq in SHAPES[:3]:
+        session.run(None, feeds(batch, seq))
+    assert len(asked) == 3

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.index.extents import Extent
+from tilework.index.symbols import certain
 
 
 def pad(
@@ -81,7 +82,7 @@ def _inside(i: te.Expr, extent: Extent, before: Extent, after: Extent, mode: str
             at = te.maximum(at, 0)
         return te.minimum(at, extent - 1) if after != 0 else at
     period = 2 * (extent - 1)
-    if before < extent and after < extent:  # one reflection: |at|, and then from the other end
+    if certain(lambda: before < extent and after < extent):  # one: |at|, then from the other end
         if before != 0:
             at = te.maximum(at, -at)
         return te.minimum(at, period - at) if after != 0 else at

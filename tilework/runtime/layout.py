@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
 from tilework.index.extents import Extent, nbytes
-from tilework.index.symbols import Symbolic
+from tilework.index.symbols import Symbolic, range_of
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value
 from tilework.runtime.sizes import Sizes
@@ -66,7 +66,8 @@ class Plan:
     """What of an image follows from symbols, ready to be evaluated.
 
     All that has to hold is an extent that must not be negative: sizes, and what is left of a block
-    behind a reference. So a point is one product with a matrix and one comparison.
+    behind a reference. What ranges of symbols prove is not looked at where a run is: there it is
+    one product with a matrix, and a comparison if anything is left.
     """
 
     def __init__(self, image: Image) -> None:
@@ -83,15 +84,14 @@ class Plan:
         exact = [v for v in given if v.io not in image.ends.continued]
         sizes = [*(v.nbytes for v in (*io, *given)), *(r.nbytes for r in refs)]
         more = [_left(io, v) for v in given] + [-_left(io, v) for v in exact]
-        groups: tuple[Sequence[Extent], ...] = (
+        needed: tuple[Sequence[Extent], ...] = (
             distinct,
             [p.offset for p in image.places],
             [n for pair in image.workspaces for n in pair],
             behind,
-            list(dict.fromkeys(sizes)),
-            list(dict.fromkeys(more)),
-            list(dict.fromkeys(_rooms(image, refs, behind))),
         )
+        groups = (*needed, *map(_open, (sizes, more, _rooms(image, refs, behind))))
+        self._proved = not any(map(_open, groups))
         ends = accumulate(map(len, groups), initial=0)
         self._parts = [slice(a, b) for a, b in pairwise(ends)]
         self._sizes = Sizes(image.symbols, [e for g in groups for e in g])
@@ -111,13 +111,13 @@ class Plan:
             ModuleError: a size is negative or too large, or a reference leaves its block.
         """
         numbers = self._sizes.at(values)
-        if numbers.min(initial=0) < 0:
+        if not self._proved and numbers.min(initial=0) < 0:
             self._refuse(values, self._wrong(numbers))
         sizes, offsets, workspaces, behind = [numbers[p] for p in self._parts[:4]]
         layout = self._layout(sizes, offsets)
-        most = max(layout.arena_bytes, int(numbers.max(initial=0)))
-        if most >= _MOST_BYTES:
-            self._refuse(values, f"a block of {most} bytes")
+        most = 0 if self._proved else int(numbers.max(initial=0))
+        if max(most, layout.arena_bytes) >= _MOST_BYTES:
+            self._refuse(values, f"a block of {max(most, layout.arena_bytes)} bytes")
         flat = iter(workspaces.tolist())
         starts = self._starts(layout.begins, offsets) if self._moves else layout.starts
         return Laid(layout.arena_bytes, tuple(zip(flat, flat, strict=True)), starts, behind)
@@ -165,6 +165,12 @@ class Plan:
         pairs = zip(self._image.symbols, values, strict=True)
         at = ", ".join(f"{s.name} = {n}" for s, n in pairs)
         raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
+
+
+def _open(extents: Iterable[Extent]) -> list[Extent]:
+    """Those, each once, that ranges do not show to be a size: not negative, and not too large."""
+    distinct = dict.fromkeys(extents)
+    return [e for e in distinct if range_of(e)[0] < 0 or range_of(e)[1] >= _MOST_BYTES]
 
 
 def behind_in(ends: Ends, number: int) -> Extent:

@@ -22,6 +22,8 @@ def in_order(
         ModuleError: inputs are missing or unknown.
     """
     if isinstance(given, Mapping):
+        if len(given) == len(names) and all(map(given.__contains__, names)):
+            return [given[n] for n in names]
         missing = [n for n in names if n not in given]
         unknown = [str(n) for n in given if n not in names]
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,35 @@ from tilework.session.facts import Declared, Facts
 from tilework.session.values import type_text
 
 _TEXT = "tensor(string)"
+
+
+class _Ready(NamedTuple):
+    """What of an input is asked at every run: an array that is such is taken as it is.
+
+    Attributes:
+        dtype: of its elements.
+        rank: number of its dimensions.
+        extents: those that the model fixes, each behind its dimension's number.
+    """
+
+    dtype: np.dtype[Any]
+    rank: int
+    extents: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, declared: Declared) -> _Ready:
+        """That of an input of numbers."""
+        fixed = [(d, n) for d, n in enumerate(declared.shape) if isinstance(n, int)]
+        return cls(numpy_dtype(declared.dtype), len(declared.shape), tuple(fixed))
+
+    def holds(self, given: Any) -> bool:
+        """Whether a feed is an array of this type and shape."""
+        if type(given) is not np.ndarray or given.dtype != self.dtype:
+            return False
+        shape = given.shape
+        if len(shape) != self.rank:
+            return False
+        return not [n for d, n in self.extents if shape[d] != n]
 
 
 class Feeds:
@@ -27,6 +56,7 @@ class Feeds:
     def __init__(self, facts: Facts) -> None:
         self.inputs = {i.name: i for i in facts.inputs}
         self.outputs = [o.name for o in facts.outputs]
+        self._ready = {i.name: _Ready.of(i) for i in facts.inputs if i.plain}
 
     def fixed_shapes(self, extents: Mapping[str, int]) -> dict[str, tuple[int, ...]] | None:
         """Shapes of all inputs, if they are known before a run.
@@ -62,9 +92,14 @@ class Feeds:
                 f"inputs are given by name, {{'{next(iter(self.inputs), 'x')}': array}}, "
                 f"not as {type(feed).__name__}"
             )
-        wanted = {n: i for n, i in self.inputs.items() if n not in without}
-        arrays = in_order(list(wanted), feed, lambda: _taken(wanted.values()))
-        return {i.name: _array(i, a) for i, a in zip(wanted.values(), arrays, strict=True)}
+        names = [n for n in self.inputs if n not in without]
+        given = in_order(names, feed, lambda: _taken([self.inputs[n] for n in names]))
+        arrays = dict(zip(names, given, strict=True))
+        ready = self._ready
+        for name, array in arrays.items():
+            if name not in ready or not ready[name].holds(array):
+                arrays[name] = _array(self.inputs[name], array)
+        return arrays
 
     def shapes(self, arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         """The shapes of those that are tensors."""

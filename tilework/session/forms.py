@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 Ranges = Mapping[str, str | tuple[int | str, ...]]
 """By symbol: a range, or a number, alone in a tuple; by input: its shape."""
 Compiled = Module | PartedModule
+Found = TypeVar("Found")
 
 log = logging.getLogger(__name__)
 
@@ -169,16 +170,19 @@ class Forms:
             return False
         return True
 
-    def within(self, arrays: Mapping[str, Array]) -> Module | None:
-        """The form for all shapes, if these inputs have such; a warning says once that not."""
+    def within(self, use: Callable[[Module], Found]) -> Found | None:
+        """What comes of a use of the form for all shapes, if it is for shapes within.
+
+        None where there is no such form, or shapes are others; a warning says that once.
+        """
         whole = self.whole()
-        if whole is not None:
-            try:
-                whole.require(arrays)
-            except ShapeError as e:
-                self._warn("another form is made", str(e))
-                return None
-        return whole
+        if whole is None:
+            return None
+        try:
+            return use(whole)
+        except ShapeError as e:
+            self._warn("another form is made", str(e))
+            return None
 
     def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Compiled | None:
         """The form for some shapes.

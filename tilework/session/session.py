@@ -270,7 +270,14 @@ class Session:
 
     def module_for(self, input_feed: Mapping[str, Any]) -> Compiled:
         """The compiled network that runs these inputs."""
-        return self._for(self._feeds.arrays(input_feed))
+        arrays = self._feeds.arrays(input_feed)
+
+        def which(module: Module) -> Compiled:
+            module.require(arrays)
+            return module
+
+        within = None if self._fixed is not None else self._forms.within(which)
+        return within or self._alone(arrays)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -280,8 +287,12 @@ class Session:
         places = self._feeds.places(output_names)
         if past is None:
             arrays = self._feeds.arrays(input_feed)
-            module = self._for(arrays)
-            outputs = module.run({name: arrays[name] for name in module.inputs})
+
+            def run(module: Compiled) -> list[Any]:
+                return module.run({name: arrays[name] for name in module.inputs})
+
+            within = None if self._fixed is not None else self._forms.within(run)
+            outputs = run(self._alone(arrays)) if within is None else within
         else:
             whole = self._continuing()
             rooms = {room.name for room in whole.image.rooms}
@@ -298,11 +309,11 @@ class Session:
             )
         return self._whole
 
-    def _for(self, arrays: Mapping[str, Any]) -> Compiled:
+    def _alone(self, arrays: Mapping[str, Any]) -> Compiled:
+        """The form for the shapes of these inputs, and for no others."""
         if self._fixed is not None:
             return self._fixed
-        within = None if self._whole is None else self._forms.within(arrays)
-        compiled = within or self._forms.get(self._feeds.shapes(arrays), arrays)
+        compiled = self._forms.get(self._feeds.shapes(arrays), arrays)
         assert compiled is not None  # the values were given
         return compiled
 

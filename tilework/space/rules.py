@@ -14,7 +14,7 @@ from tilework.space.plan import Root, StagePlan
 from tilework.space.state import Branch, Later, State, Variants
 from tilework.te.affine import linear
 from tilework.te.analysis import AccessAnalysis, is_elementwise_read
-from tilework.te.expr import Read, Reduce, reads
+from tilework.te.expr import Axis, IfThenElse, Read, Reduce, Select, reads, walk
 from tilework.te.ranges import linear_range
 from tilework.te.tensor import Compute, Operation
 
@@ -224,7 +224,9 @@ def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
         return []
     alone = _by_tile(state, op, consumer)
     levels = state.levels(consumer)
-    inline = [] if facts.branches_on_position(op) and not _known(op) else [state.inline(op)]
+    inline = (
+        [] if facts.branches_on_position(op) and not _borders_known(op) else [state.inline(op)]
+    )
     if levels is None:  # computed per tile of another nest itself
         depth = state.attached[state.epilogues.get(consumer, consumer)].depth
         return [*([state.attach(op, consumer, depth)] if alone else []), *inline]
@@ -239,6 +241,13 @@ def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
 def _known(op: Compute) -> bool:
     """Whether the extents of a stage are known before a run."""
     return is_static(a.extent for a in (*op.axes, *op.reduce_axes))
+
+
+def _borders_known(op: Compute) -> bool:
+    """Whether the extents of the axes by which a stage chooses are known before a run."""
+    conds = [e.cond for e in walk(op.body) if isinstance(e, IfThenElse | Select)]
+    asked = {a for cond in conds for a in walk(cond) if isinstance(a, Axis)}
+    return is_static(a.extent for a in asked)
 
 
 def place_producer_inside(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:

@@ -10,7 +10,7 @@ import pytest
 from tests.hosts import on_x86, x86
 from tests.kinds.cpu.guards import run_at
 from tests.lower.check import any_rows, assert_close, random_inputs, reference
-from tests.lower.open_families import FAMILIES, dense_of_batches, softmax
+from tests.lower.open_families import FAMILIES, KNOWN_WINDOWS, dense_of_batches, softmax
 from tilework.errors import ModuleError
 from tilework.index.extents import shape_at
 from tilework.index.symbols import Symbol
@@ -89,6 +89,16 @@ def test_a_kernel_is_right_at_every_point(family, cpu):
     sketch = sketches[int(rng.integers(len(sketches)))]
     for row in sketch.sample(rng, 1) if swapped else any_rows(sketch, rng, 1):
         check(task, sketch.id, row, points)
+
+
+@pytest.mark.parametrize("cpu", on_x86(*CPUS))
+@pytest.mark.parametrize("make", KNOWN_WINDOWS, ids=lambda f: f.__name__)
+def test_windows_along_known_axes(make, cpu):
+    dag, rng = make(), generator(make.__name__, cpu)
+    task = SearchTask(dag, Target(x86(cpu, 2)))
+    forms = [s for s in SearchSpace.of(task).sketches if s.form or "inline" in s.name]
+    for sketch in rng.permutation(np.array(forms, object))[:2]:
+        check(task, sketch.id, sketch.sample(rng, 1)[0], points_of(dag, rng)[:5])
 
 
 @pytest.mark.parametrize("make", [dense_of_batches, softmax], ids=lambda f: f.__name__)

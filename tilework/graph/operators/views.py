@@ -69,6 +69,9 @@ def _pad(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 def _pad_self(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     if attrs["mode"] not in ops.PAD_MODES[1:]:
         raise ValueError(f"unknown mode '{attrs['mode']}'")
+    if attrs["mode"] == "reflect":
+        for b, n, a in zip(attrs["before"], shapes[0], attrs["after"], strict=True):
+            bool((b == 0 and a == 0) or n > 1)  # one element has no neighbour: that is other code
     return _pad(shapes, attrs)
 
 

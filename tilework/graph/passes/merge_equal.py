@@ -10,14 +10,14 @@ import numpy as np
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import COMMUTATIVE
 
-_COMPARED = 4096
-"""Constants of more elements are equal only if they are the same array."""
+_SEEN = 64
+"""Elements of a constant that are looked at before all of them."""
 
 
 def merge_equal(net: Network) -> Network:
     """Let one node stand for all that apply the same operator to the same values.
 
-    Small constants count as the same if their elements are.
+    Constants count as the same if their elements are, bit by bit.
 
     rewrite:
         y = f(x), z = f(x)        ->  y = f(x), and z is y
@@ -39,14 +39,23 @@ def merge_equal(net: Network) -> Network:
 
 def _equal_constants(constants: Mapping[str, np.ndarray]) -> dict[str, str]:
     """The first of several equal constants, for each of the others."""
-    first: dict[Hashable, str] = {}
+    alike: dict[Hashable, list[str]] = {}
     out: dict[str, str] = {}
     for name, array in constants.items():
-        bits: Hashable = array.tobytes() if array.size <= _COMPARED else id(array)
-        other = first.setdefault((str(array.dtype), array.shape, bits), name)
-        if other != name:
-            out[name] = other
+        few = array.reshape(-1)[:: max(1, array.size // _SEEN)]
+        others = alike.setdefault((str(array.dtype), array.shape, few.tobytes()), [])
+        equal = next((o for o in others if _same_bits(array, constants[o])), None)
+        if equal is None:
+            others.append(name)
+        else:
+            out[name] = equal
     return out
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays of one type and shape hold the same; of floats, zeros have a sign."""
+    bits = f"u{a.dtype.itemsize}"
+    return a is b or np.array_equal(a.view(bits), b.view(bits))
 
 
 def _frozen(value: Any) -> Hashable:

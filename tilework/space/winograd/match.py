@@ -71,7 +71,7 @@ def _match(dag: ComputeDAG, op: Compute) -> Conv | None:
     body = op.body
     if not isinstance(body, Reduce) or body.kind != "sum" or op.dtype != "float32":
         return None
-    if not is_static(a.extent for a in (*op.axes, *op.reduce_axes)):
+    if not is_static(a.extent for a in (*op.axes[-1:], *op.reduce_axes)):
         return None
     source = body.source
     if not (isinstance(source, Binary) and source.op == "*"):
@@ -136,7 +136,8 @@ def _windows(op: Compute, data: Read) -> tuple[Window, ...] | None:
         (i, w.tap.points)
         for i, w in enumerate(out[:-1])
         if w.tap is not None and w.tap.points in MOST_TRANSFORMED and (w.stride, w.step) == (1, 1)
-        and w.output is not None and w.output.points > 1
+        and w.output is not None and is_static([w.output.extent, data.tensor.shape[i]])
+        and w.output.points > 1
     ]  # fmt: skip
     if not fit:
         return None

@@ -28,7 +28,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tilework.frozen import frozen
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known, known_shape
+from tilework.index.symbols import certain
 from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
 from tilework.space.winograd.matrices import TILES, data_matrix, result_matrix
@@ -121,12 +122,11 @@ def _names(conv: Conv) -> list[str]:
 def _data_pack(conv: Conv, m: int) -> Tensor:
     """The data of each tile at each point."""
     count = sum(w.transformed for w in conv.windows)
-    sizes = list(known_shape(conv.data.shape))
-    cut: list[int] = list(sizes)
+    sizes, cut = list(conv.data.shape), list(conv.data.shape)
     for d, w in enumerate(conv.windows):
         if w.transformed and w.output is not None:
-            cut[d] = -(-w.output.points // m)
-            sizes[d] = max(sizes[d], cut[d] * m + conv.taps - 1)
+            tiles = -(-w.output.points // m)
+            cut[d], sizes[d] = tiles, max(known(sizes[d]), tiles * m + conv.taps - 1)
     data = _extended(conv.data, tuple(sizes))
     points, sums = _POINTS[:count], _SUMS[:count]
     axes = [reduce_axis(m + conv.taps - 1, name) for name in sums]
@@ -229,7 +229,7 @@ def _output(conv: Conv, gemm: Tensor, m: int) -> Tensor:
     return compute(conv.op.shape, body, "conv2d_winograd", attrs, axis_names=names)
 
 
-def _extended(data: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _extended(data: Tensor, shape: tuple[Extent, ...]) -> Tensor:
     """``data`` grown to ``shape`` with zeros behind its last elements."""
     if data.shape == shape:
         return data
@@ -274,4 +274,5 @@ def _bounded(op: Compute, cond: x.Expr) -> set[x.Axis]:
         return set()
     ((axis, c),) = form.coefficients.items()
     last = -form.const - (cond.op == "<")
-    return {axis} if c == 1 and axis in op.axes and last < axis.extent else set()
+    inside = c == 1 and axis in op.axes and certain(lambda: last < axis.extent)
+    return {axis} if inside else set()
