@@ -76,7 +76,9 @@ _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
 
-def plan(net: Network, precision: Precision = "f32", target: Target | None = None) -> Plan:
+def plan(
+    net: Network, precision: Precision = "f32", target: Target | None = None, once: bool = False
+) -> Plan:
     """Optimise ``net``, fuse its operators, and declare what each fused call computes.
 
     The plan of a network is computed once and kept as long as the network.
@@ -87,6 +89,7 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
         target: whose kind says which convolutions in a row share a call, whether products read
             gathered matrices where they lie, and what becomes of first convolutions; this machine
             by default.
+        once: nobody asks for it again: it is not kept.
 
     Raises:
         NetworkError: the network does not type-check or cannot be lowered.
@@ -98,6 +101,8 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
         new = _plan(net, *options)
+        if once:
+            return new
         with _LOCK:  # of threads that ask at once, all get the plan that was ready first
             planned = _PLANS.setdefault(net, {}).setdefault(options, new)
     return planned

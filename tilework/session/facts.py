@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.frozen import frozen
-from tilework.runtime.content import Content, read_content, unreadable
+from tilework.runtime.content import Content, let_go, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
 from tilework.stages import stage
@@ -33,6 +33,8 @@ _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
 _LONG = 2**22
 """Bytes of a file whose digest takes milliseconds."""
+_PIECE = 2**24
+"""Bytes that are in memory at once while the digest of a mapped file is made."""
 _MOST_KEPT = 2**31
 """Bytes of a file that is no model: what a protobuf message may not have."""
 
@@ -101,8 +103,8 @@ class Source:
             return _digest(file)
 
         def read() -> str:
-            self._content = read_content(file, size)
-            return hashlib.sha256(self._content.data).hexdigest()
+            self._content = content = read_content(file, size, briefly=True)
+            return _digest_of_content(content)
 
         with stage("read"):
             return read() if size < _LONG else ahead.importing(read)
@@ -129,7 +131,7 @@ class Source:
                 if isinstance(given, bytes):
                     self._read = parsed(given)
                 else:
-                    self._read = read(given, self._content)
+                    self._read = read(given, self._content, briefly=True)
             self._content = None
         return self._read
 
@@ -196,6 +198,15 @@ def declared_from(data: Any) -> tuple[Declared, ...]:
 
 def _digest(file: BufferedReader) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of_content(content: Content) -> str:
+    digest = hashlib.sha256()
+    for begin in range(0, len(content), _PIECE):
+        piece = content[begin : begin + _PIECE]
+        digest.update(piece.data)
+        let_go(piece)
+    return digest.hexdigest()
 
 
 def _digest_of(

@@ -317,6 +317,7 @@ class Forms:
             precision=self._how.precision,
             cache=False if self._cache is None else self._cache.named,
             in_place=self._how.in_place and any(isinstance(s, str) for s in shapes.values()),
+            once=True,
         )
 
     def _keeping(
