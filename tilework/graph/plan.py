@@ -18,7 +18,13 @@ from tilework.graph.joined import join_windows
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.passes import optimize
-from tilework.graph.precision import NARROW, Precision, rounds_factors, stored_types
+from tilework.graph.precision import (
+    NARROW,
+    Precision,
+    narrow_factors,
+    rounds_factors,
+    stored_types,
+)
 from tilework.index.extents import shape_text
 from tilework.locks import Lock
 from tilework.target import ChainLimits, Target
@@ -71,7 +77,7 @@ class Plan:
     names: tuple[str, ...] = ()
 
 
-_Options = tuple[Precision, ChainLimits | None, bool, bool]
+_Options = tuple[Precision, ChainLimits | None, bool, bool, bool]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -96,7 +102,7 @@ def plan(
     """
     target = target or Target()
     limits, gathers = target.chain_limits(), target.reads_through_indices
-    options = precision, limits, gathers, target.joins_windows
+    options = precision, limits, gathers, target.joins_windows, target.bounds_weights
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
@@ -109,7 +115,12 @@ def plan(
 
 
 def _plan(
-    net: Network, precision: Precision, chains: ChainLimits | None, gathers: bool, joins: bool
+    net: Network,
+    precision: Precision,
+    chains: ChainLimits | None,
+    gathers: bool,
+    joins: bool,
+    bounds: bool,
 ) -> Plan:
     names_out = _names_out(net)
     net = _outputs_computed(optimize(net))
@@ -122,6 +133,7 @@ def _plan(
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
+    factors = narrow_factors(net, rounded, bounds)
     calls: list[Call] = []
     views: dict[str, str] = {}
     for group in groups:
@@ -131,7 +143,7 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         dtype = types[node.name].dtype
-        dag, inputs = declare_nodes(group, types, names, dtype, rounded, declared)
+        dag, inputs = declare_nodes(group, types, names, dtype, factors, declared)
         calls.append(
             Call(
                 dag,

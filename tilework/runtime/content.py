@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from io import BufferedReader, FileIO
 from pathlib import Path
-
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ _PAGE = mmap.ALLOCATIONGRANULARITY
 
 class _Mapped(mmap.mmap):
     """A part of a file, whose pages are in memory while somebody needs them."""
-
 
 
 def read_content(file: BufferedReader | FileIO, size: int, briefly: bool = False) -> Content:

@@ -48,7 +48,8 @@ def without_weights(content: Content) -> bytes:
     """A serialized model whose large initializers name their place in ``content``.
 
     There they are moved to where NumPy's loops are fast, over the bytes that told their length;
-    in the file itself (`tilework.runtime.content.mapped`) they stay where they are. What is no such model, and what has none, comes back as it is.
+    in the file itself (`tilework.runtime.content.mapped`) they stay where they are. What
+    is no such model, and what has none, comes back as it is.
     """
     moves: list[_Field] = []
     moved = bool(content.flags.writeable)
@@ -80,9 +81,7 @@ def _model(data: memoryview, moves: list[_Field], moved: bool) -> bytes:
     return b"".join([data[: graph.begin], body, *pieces, data[graph.end :]])
 
 
-def _tensor(
-    data: memoryview, whole: _Field, moves: list[_Field], moved: bool
-) -> bytes | None:
+def _tensor(data: memoryview, whole: _Field, moves: list[_Field], moved: bool) -> bytes | None:
     """An initializer, its tag before it, with the place of its data; None if it stays whole."""
     fields = list(_fields(data, whole.at, whole.end))
     raw = [f for f in fields if f.number == _RAW_DATA]
