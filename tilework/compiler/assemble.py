@@ -73,6 +73,8 @@ def compile_network(
     with paused():
         with stage("passes"):
             planned = plan(net, precision, where, once)
+            if once and isinstance(net.constants, dict):
+                net.constants.clear()
             planned, kept = continued(planned) if in_place else (planned, NONE)
         with Helpers() as helpers:
             kernels = Kernels(where, kernel_files(cache))

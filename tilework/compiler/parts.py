@@ -71,7 +71,7 @@ def compile(
         in_place: write new positions of a cache behind those that are there: every output that is
             an input and positions behind it, along an extent that has a range, shares the
             buffer of that input, which a `tilework.runtime.Past` keeps from run to run.
-        once: the network is not compiled again: its plan is not kept, and goes piece by piece,
+        once: the network is not needed again: it loses its constants, each once it is packed,
             which takes less memory.
 
     Raises:
