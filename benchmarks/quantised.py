@@ -1,6 +1,6 @@
 """Networks of 8 and 4 bits: our time beside that of ONNX Runtime and OpenVINO.
 
-    python benchmarks/quantised.py [NET ...] [--forms u8s8,u8u8,s8s8] [--threads 1,2]
+    python benchmarks/quantised.py [NET ...] [--forms u8s8,u8s7,u8u8,s8s8] [--threads 1,2]
                                    [--peers onnxruntime,openvino] [--seconds S] [--mattr=-FEATURE]
     python benchmarks/quantised.py minilm bert --forms u8s8,bf16
     python benchmarks/quantised.py decoder-1 decoder-128 [--forms int4/32,...] [--threads 1,2]
@@ -8,11 +8,12 @@
 NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet. ONNX Runtime's tool
 folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
 and ``DequantizeLinear``: data and weights as uint8 and int8 (weights of a scale a channel), both
-uint8, or both int8. All engines run that file, and ours the float32 network before it as well, on
-fixed buffers, in turns, at batch 1; our schedules are the draft's. ``minilm`` and ``bert`` are
-encoders of these sizes on 128 states (`_encoder`); ``bf16`` is the float32 network computed so by
-ours and OpenVINO. Features of ``--mattr`` are those that ours does without. Times are medians, a
-ratio is the median over paired samples of our time divided by theirs.
+uint8, or both int8; of u8s7 weights have 7 bits (``reduce_range``). All engines run that file, and
+ours the float32 network before it as well, on fixed buffers, in turns, at batch 1; our schedules
+are the draft's. ``minilm`` and ``bert`` are encoders of these sizes on 128 states (`_encoder`);
+``bf16`` is the float32 network computed so by ours and OpenVINO. Features of ``--mattr`` are those
+that ours does without. Times are medians, a ratio is the median over paired samples of our time
+divided by theirs.
 
 ``decoder-ROWS`` are layers of a decoder with weights of 4 bits on so many rows (`_decoder`),
 beside a plain read of the packed bytes from memory. Data are rounded to 8 bits at level 4;
@@ -44,7 +45,7 @@ from tilework.kinds.cpu.calibrate.bandwidth import read_level
 from tilework.kinds.cpu.target import CpuTarget
 
 _U8, _S8 = quantization.QuantType.QUInt8, quantization.QuantType.QInt8
-FORMS = {"u8s8": (_U8, _S8), "u8u8": (_U8, _U8), "s8s8": (_S8, _S8)}
+FORMS = {"u8s8": (_U8, _S8), "u8s7": (_U8, _S8), "u8u8": (_U8, _U8), "s8s8": (_S8, _S8)}
 ENCODERS = {"minilm": (6, 384, 12, 128), "bert": (12, 768, 12, 128)}
 _IMAGES = 2
 _IN_BF16 = " bf16"
@@ -86,6 +87,7 @@ def quantised(name: str, forms: list[str], bfloat16: bool) -> dict[str, onnx.Mod
                 quant_format=quantization.QuantFormat.QDQ,
                 activation_type=data,
                 weight_type=weights,
+                reduce_range=form == "u8s7",
                 per_channel=weights is _S8,
             )
             made[form] = onnx.load(path)

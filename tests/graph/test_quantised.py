@@ -12,7 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.operator_cases import Cases
 from tests.graph.test_onnx_errors import refused
-from tilework.graph import from_onnx
+from tests.hosts import x86
+from tilework.graph import Builder, from_onnx, plan
+from tilework.target import Target
 
 TYPES = ("int8", "uint8", "int16", "uint16")
 
@@ -180,3 +182,17 @@ def test_a_masks_lowest_number_overflows_in_silence() -> None:
     c.node("Add", c.input(np.zeros(2, np.float32)), mask)
     net = from_onnx(c.model())
     assert any(np.array_equal(a, [-np.inf, 0]) for a in net.constants.values())
+
+
+@pytest.mark.parametrize(
+    ("cpu", "largest", "declared"),
+    [("haswell", 64, True), ("haswell", 65, False), ("znver4", 64, False)],
+)
+def test_weights_of_7_bits_are_declared_where_an_instruction_needs_it(
+    cpu: str, largest: int, declared: bool
+) -> None:
+    b = Builder("bytes")
+    w = b.constant(np.full((16, 32), -largest, np.int8), "w")
+    net = b.finish([b.op("dense", b.input("x", (3, 32), "uint8"), w, sums="int32")])
+    (call,) = plan(net, target=Target(x86(cpu, 1))).calls
+    assert ("max(min(" in str(call.dag)) == declared

@@ -16,6 +16,7 @@ from tilework.kinds.cpu.listing import LISTING
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.model.drafted import draft_schedule
 from tilework.ops import quantized
+from tilework.ops.storage import bounded_products
 from tilework.space import SearchSpace
 from tilework.target import Target
 
@@ -52,6 +53,8 @@ def convolutions(draw):
     window = strides, pads, (1, 1)
     out = ops.conv(data, weight, *window, layout_free=True, sums="int32", fill=fill)
     if draw(st.booleans()):
+        out = bounded_products(out)
+    if draw(st.booleans()):
         out = requantised(out, inputs)
     return te.ComputeDAG([*inputs, out])
 
@@ -66,6 +69,8 @@ def products(draw):
     inputs = [a, b]
     free = draw(st.sampled_from([True, True, False]))
     out = ops.matmul(a, b, transpose_b=transposed, layout_free=free, sums="int32")
+    if draw(st.booleans()):
+        out = bounded_products(out)
     if draw(st.booleans()):
         out = requantised(out, inputs)
     return te.ComputeDAG([*inputs, out])
@@ -125,6 +130,38 @@ def test_the_draft_uses_the_instruction_that_a_cpu_has(cpu, types, instruction):
     code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
     assert f"\t{instruction}\t" in code
     assert "pmaddubsw" not in code
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instruction"),
+    [
+        ("haswell", "vpmaddubsw"),
+        ("skylake-avx512", "vpmaddubsw"),
+        ("x86-64-v2", "pmaddubsw"),
+        ("x86-64", "pmaddwd"),
+        ("znver4", "vpdpbusd"),
+    ],
+)
+def test_weights_of_7_bits_are_multiplied_in_fours(cpu, instruction):
+    (x, w, out), target = layer().tensors, x86(cpu, 1)
+    task = task_of(te.ComputeDAG([x, w, bounded_products(out)]), target)
+    choice = draft_schedule(task)
+    source = generate(task, choice.sketch_id, choice.row)
+    code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
+    assert f"\t{instruction}\t" in code
+
+
+@pytest.mark.parametrize("target", on_x86(*TARGETS))
+@pytest.mark.parametrize("w", [-128, -64, 64, 127])
+def test_what_is_declared_of_7_bits_does_not_saturate(target, w):
+    x, weight, out = layer(rows=6).tensors
+    task = task_of(te.ComputeDAG([x, weight, bounded_products(out)]), target)
+    inputs = [np.full((6, 64), 255, np.uint8), np.full((48, 64), w, np.int8)]
+    want = [np.full((6, 48), 64 * 255 * np.clip(w, -64, 64), np.int32)]
+    rng = np.random.default_rng(0)
+    for sketch in SearchSpace.of(task).sketches:
+        for row in sketch.sample(rng, 2):
+            check_row(task, sketch, row, inputs, want)
 
 
 def test_sums_of_eight_vectors_stay_in_registers():

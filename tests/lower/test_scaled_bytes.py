@@ -135,3 +135,13 @@ def test_numbers_of_four_bits_are_ordered():
     for t in range(8):
         np.testing.assert_array_equal(got >> (8 * (t % 4) + t // 4 * 4) & 15, kept >> 4 * t & 15)
     np.testing.assert_array_equal(byte_order(words, 8), words)
+
+
+@pytest.mark.parametrize(("bits", "instruction"), [(4, "vpmaddubsw"), (8, "vpmaddwd")])
+def test_weights_of_4_bits_fit_sums_of_16(bits, instruction):
+    task = task_of(product(8, 4, 8, 64, bits, ""), x86("haswell", 1))
+    choice = draft_schedule(task)
+    source = generate(task, choice.sketch_id, choice.row)
+    code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
+    assert f"\t{instruction}\t" in code
+    assert bits == 4 or "pmaddubsw" not in code

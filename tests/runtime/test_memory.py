@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
 import textwrap
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from tilework import compile as compile_network
 from tilework.graph import Builder
+from tilework.runtime.content import let_go, mapped
 
 MIB = 1 << 20
 
@@ -42,3 +46,70 @@ def test_loading_takes_the_memory_of_the_weights(tmp_path):
     grown, held = map(int, done.stdout.split())
     assert held >= weights
     assert grown < held + 24 * MIB  # before: more than twice the weights
+
+
+_A_SESSION = """
+    import tilework as tw
+
+    def resident(what):
+        with open("/proc/self/status") as lines:
+            return next(1024 * int(x.split()[1]) for x in lines if x.startswith(what))
+
+    def session(path):
+        return tw.Session(path, target="llvm -num-cores=1")
+
+    session({small!r})
+    before = resident("VmRSS")
+    kept = session({large!r})
+    print(resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="files are read there")
+@pytest.mark.parametrize("bits", [4, 32])
+def test_a_session_compiles_in_the_memory_of_the_weights(bits, tmp_path, monkeypatch):
+    """A large file is mapped, and goes as it is packed, as does what is computed of it."""
+    monkeypatch.setenv("TILEWORK_CACHE", "off")
+    rng, paths = np.random.default_rng(0), []
+    for n in (64, 6144 if bits == 4 else 3072):
+        nodes, tensors, x = [], [], "x"
+        for i in range(4):
+            if bits == 4:
+                q = rng.integers(0, 256, (n, n // 32, 16), np.uint8)
+                s = rng.random((n, n // 32), np.float32)
+                given = {"K": n, "N": n, "bits": 4, "block_size": 32, "accuracy_level": 4}
+                op, domain = "MatMulNBits", "com.microsoft"
+            else:
+                q, s, given = rng.random((n, n), np.float32), None, {}
+                op, domain = "MatMul", ""
+            own = [(f"q{i}", q), *([(f"s{i}", s)] if s is not None else [])]
+            tensors += [numpy_helper.from_array(a, name) for name, a in own]
+            names = [x, *(name for name, _ in own)]
+            nodes.append(helper.make_node(op, names, [f"y{i}"], domain=domain, **given))
+            x = f"y{i}"
+        ends = (helper.make_tensor_value_info(v, 1, [1, n]) for v in ("x", x))
+        graph = helper.make_graph(nodes, "g", *([end] for end in ends), tensors)
+        sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+        paths.append(tmp_path / f"{n}.onnx")
+        onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=10), paths[-1])
+    small, large = map(str, paths)
+    script = textwrap.dedent(_A_SESSION.format(small=small, large=large))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600
+    )
+    assert int(done.stdout) < 1.9 * paths[-1].stat().st_size  # before: 3.6 and 3.1
+
+
+def test_bytes_of_a_mapped_file_are_there_after_they_were_let_go(tmp_path):
+    path = tmp_path / "bytes"
+    content = np.arange(50_000, dtype=np.uint16)
+    path.write_bytes(b"abc" + content.tobytes())
+    with open(path, "rb") as file:
+        got = mapped(file, 3, content.nbytes)
+    if got is None:
+        pytest.skip("files are read there")
+    part = got.view(np.uint16)[7:40_000:3]
+    for _ in range(2):
+        np.testing.assert_array_equal(part, content[7:40_000:3])
+        let_go(part)
+    let_go(np.zeros(3))

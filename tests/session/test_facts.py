@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilework as tw
+from tilework.errors import NetworkError
 
 
 def model():
@@ -119,3 +120,33 @@ def test_no_cycles_are_looked_for_before_the_first_answer():
     with pytest.raises(tw.TileworkError):
         tw.Session(b"no model", cache=False)
     assert gc.isenabled() and session.get_outputs()
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_mapped_weights_are_those_of_the_file(tmp_path, monkeypatch, external):
+    """At any place in the file: what is mapped cannot be moved to where arrays are aligned."""
+    monkeypatch.setattr("tilework.runtime.content._LARGE", 1)
+    rng, given = np.random.default_rng(0), model()
+    w = rng.standard_normal((128, 96)).astype(np.float32)
+    given.graph.initializer[0].CopyFrom(numpy_helper.from_array(w, "w"))
+    given.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 128
+    x = rng.standard_normal((3, 128)).astype(np.float32)
+    for name in ("g", "gg", "ggg", "gggg"):
+        given.graph.name = name
+        path = tmp_path / f"{name}.onnx"
+        where = {"save_as_external_data": external, "location": f"{name}.data"}
+        onnx.save(onnx.ModelProto.FromString(given.SerializeToString()), path, **where)
+        (z,) = tw.Session(path, cache=False).run(None, {"x": x})
+        np.testing.assert_allclose(z, (x @ w).reshape(-1, 4, 24), rtol=1e-4, atol=1e-5)
+
+
+def test_a_file_that_is_written_to_is_opened_again(tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(model(), path)
+    session = tw.Session(path, cache=False)
+    with open(path, "r+b") as file:
+        file.seek(0, 2)
+        file.write(b"\x40\x00")
+    with pytest.raises(NetworkError, match="was written to after the session was opened"):
+        session.run(None, {"x": np.ones((2, 64), np.float32)})
+    assert tw.Session(path, cache=False).run(None, {"x": np.ones((2, 64), np.float32)})

@@ -60,6 +60,7 @@ def compile_network(
     precision: Precision = "f32",
     cache: Cache = None,
     in_place: bool = False,
+    once: bool = False,
 ) -> Module:
     """Compile a network that is ours as a whole; see `tilework.compiler.parts.compile`."""
     from tilework.graph import plan
@@ -71,12 +72,14 @@ def compile_network(
     history = current_history() if records is None else as_history(records)
     with paused():
         with stage("passes"):
-            planned = plan(net, precision, where)
+            planned = plan(net, precision, where, once)
+            if once and isinstance(net.constants, dict):
+                net.constants.clear()
             planned, kept = continued(planned) if in_place else (planned, NONE)
         with Helpers() as helpers:
             kernels = Kernels(where, kernel_files(cache))
             kernels.common(helpers)
-            module = Module(_assemble(planned, where, history, kernels, helpers, kept))
+            module = Module(_assemble(planned, where, history, kernels, helpers, kept, once))
             with stage("keep"):
                 kernels.keep()
     if num_threads is not None:
@@ -91,6 +94,7 @@ def _assemble(
     kernels: Kernels,
     helpers: Helpers,
     kept: Continued = NONE,
+    once: bool = False,
 ) -> Image:
     from tilework.graph.extract import task_of
 
@@ -121,6 +125,8 @@ def _assemble(
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, report)
+    if once:  # what passes have computed goes when it is packed
+        plan.constants.clear()
     constants = memory.constant_block(helpers)
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)

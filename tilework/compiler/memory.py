@@ -20,6 +20,7 @@ from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import KernelArg
 from tilework.runtime.arena import Lifetime, aligned, place
 from tilework.runtime.arrays import aligned_empty
+from tilework.runtime.content import let_go
 from tilework.runtime.image import Place, Ref, Room, Value
 from tilework.stages import Watch, stage, watch_here
 
@@ -161,10 +162,12 @@ class Memory:
         """All constants in one aligned block of bytes, each packed where it stays.
 
         They are written by helpers, too, and are there once somebody has asked for the result.
+        Arrays that nobody else needs are freed one by one.
         """
         block = aligned_empty((self._constant_bytes,), "uint8")
         parts, watch = [], watch_here()
-        for one in self._constants.values():
+        for key in [*self._constants]:
+            one = self._constants.pop(key)
             end = one.offset + one.nbytes
             block[end : aligned(end)] = 0
             parts.append(Deferred(partial(_write, one, block[one.offset : end], watch)))
@@ -215,3 +218,4 @@ class _Constant(NamedTuple):
         else:
             shape = known_shape(self.arg.shape)
             packing.apply(self.array, out.view(numpy_dtype(self.arg.dtype)).reshape(shape))
+        let_go(self.array)

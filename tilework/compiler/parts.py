@@ -27,6 +27,7 @@ def compile(
     precision: Precision = ...,
     cache: Cache = ...,
     in_place: bool = ...,
+    once: bool = ...,
 ) -> Module: ...
 
 
@@ -39,6 +40,7 @@ def compile(
     precision: Precision = ...,
     cache: Cache = ...,
     in_place: bool = ...,
+    once: bool = ...,
 ) -> Module | PartedModule: ...
 
 
@@ -50,6 +52,7 @@ def compile(
     precision: Precision = "f32",
     cache: Cache = None,
     in_place: bool = False,
+    once: bool = False,
 ) -> Module | PartedModule:
     """Compile a network with the best schedules on record.
 
@@ -68,6 +71,8 @@ def compile(
         in_place: write new positions of a cache behind those that are there: every output that is
             an input and positions behind it, along an extent that has a range, shares the
             buffer of that input, which a `tilework.runtime.Past` keeps from run to run.
+        once: the network is not needed again: it loses its constants, each once it is packed,
+            which takes less memory.
 
     Raises:
         NetworkError: the network cannot be lowered; or no output continues an input.
@@ -78,7 +83,7 @@ def compile(
         TileworkError: ``records`` is not a record history.
     """
     if isinstance(net, Network):
-        return compile_network(net, target, records, num_threads, precision, cache, in_place)
+        return compile_network(net, target, records, num_threads, precision, cache, in_place, once)
     if in_place:
         raise NetworkError(
             f"{net.name} has parts that are left to ONNX Runtime; only a network that is compiled "

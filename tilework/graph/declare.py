@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilework import te
 from tilework.errors import NetworkError
@@ -12,9 +12,9 @@ from tilework.graph.ir import Node
 from tilework.graph.moves import as_one_stage, through_indices
 from tilework.graph.operators import COMMUTATIVE, OPERATORS, Pattern
 from tilework.graph.operators.base import ValueType
-from tilework.ops.storage import is_product, stored, tf32_products
-from tilework.te.expr import Expr, Read, Reduce, children, reads, rebuild
-from tilework.te.tensor import Compute, Operation, make_compute
+from tilework.ops.storage import stored
+from tilework.te.expr import Expr, Read, children, reads, rebuild
+from tilework.te.tensor import Operation, make_compute
 
 _MOST_LISTED = 4  # inputs in an error
 
@@ -24,7 +24,7 @@ def declare_nodes(
     types: Mapping[str, ValueType],
     constants: frozenset[str],
     dtype: str,
-    rounded: Collection[str] = (),
+    factors: Mapping[str, Callable[[te.Tensor], te.Tensor]] | None = None,
     declared: Declared | None = None,
 ) -> tuple[te.ComputeDAG, tuple[str, ...]]:
     """Declare what a group of nodes computes.
@@ -34,7 +34,7 @@ def declare_nodes(
         types: types of at least all values that the group reads.
         constants: names of values whose layout may be changed at compile time.
         dtype: element type that the output is stored in.
-        rounded: nodes whose products have factors rounded to tf32.
+        factors: what becomes of the declared products of some nodes, by name.
         declared: what was declared before.
 
     Returns:
@@ -66,7 +66,8 @@ def declare_nodes(
         tensors = [tensor(v) for v in values]
         free = len(values) > 1 and all(v in constants for v in values[1:])
         result = declared.take(node, tensors) or declare_node(node, tensors, free)
-        inner[node.name] = _rounded(result) if node.name in rounded else result
+        narrow = (factors or {}).get(node.name)
+        inner[node.name] = result if narrow is None else narrow(result)
     output = stored(inner[nodes[-1].name], dtype)
     if gathers:
         output = through_indices(output, [inner[n.name] for n in gathers])
@@ -74,13 +75,6 @@ def declare_nodes(
     if len(nodes) > 1 and max(patterns) == Pattern.INJECTIVE:
         output = as_one_stage(output)
     return te.ComputeDAG([*placeholders.values(), output]), tuple(placeholders)
-
-
-def _rounded(x: te.Tensor) -> te.Tensor:
-    """``x`` with factors rounded to tf32, if it sums products of two."""
-    body = x.op.body if isinstance(x.op, Compute) else None
-    sums = isinstance(body, Reduce) and body.kind == "sum" and is_product(body.source)
-    return tf32_products(x) if sums else x
 
 
 def declare_node(node: Node, tensors: Sequence[te.Tensor], free: bool = False) -> te.Tensor:

@@ -18,9 +18,16 @@ from tilework.graph.joined import join_windows
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.passes import optimize
-from tilework.graph.precision import NARROW, Precision, rounds_factors, stored_types
+from tilework.graph.precision import (
+    NARROW,
+    Precision,
+    narrow_factors,
+    rounds_factors,
+    stored_types,
+)
 from tilework.index.extents import shape_text
 from tilework.locks import Lock
+from tilework.runtime.content import in_order
 from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG
 
@@ -71,12 +78,14 @@ class Plan:
     names: tuple[str, ...] = ()
 
 
-_Options = tuple[Precision, ChainLimits | None, bool, bool]
+_Options = tuple[Precision, ChainLimits | None, bool, bool, bool]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
 
-def plan(net: Network, precision: Precision = "f32", target: Target | None = None) -> Plan:
+def plan(
+    net: Network, precision: Precision = "f32", target: Target | None = None, once: bool = False
+) -> Plan:
     """Optimise ``net``, fuse its operators, and declare what each fused call computes.
 
     The plan of a network is computed once and kept as long as the network.
@@ -87,24 +96,32 @@ def plan(net: Network, precision: Precision = "f32", target: Target | None = Non
         target: whose kind says which convolutions in a row share a call, whether products read
             gathered matrices where they lie, and what becomes of first convolutions; this machine
             by default.
+        once: nobody asks for it again: it is not kept.
 
     Raises:
         NetworkError: the network does not type-check or cannot be lowered.
     """
     target = target or Target()
     limits, gathers = target.chain_limits(), target.reads_through_indices
-    options = precision, limits, gathers, target.joins_windows
+    options = precision, limits, gathers, target.joins_windows, target.bounds_weights
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
         new = _plan(net, *options)
+        if once:
+            return new
         with _LOCK:  # of threads that ask at once, all get the plan that was ready first
             planned = _PLANS.setdefault(net, {}).setdefault(options, new)
     return planned
 
 
 def _plan(
-    net: Network, precision: Precision, chains: ChainLimits | None, gathers: bool, joins: bool
+    net: Network,
+    precision: Precision,
+    chains: ChainLimits | None,
+    gathers: bool,
+    joins: bool,
+    bounds: bool,
 ) -> Plan:
     names_out = _names_out(net)
     net = _outputs_computed(optimize(net))
@@ -117,6 +134,7 @@ def _plan(
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
+    factors = narrow_factors(net, rounded, bounds)
     calls: list[Call] = []
     views: dict[str, str] = {}
     for group in groups:
@@ -126,7 +144,7 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         dtype = types[node.name].dtype
-        dag, inputs = declare_nodes(group, types, names, dtype, rounded, declared)
+        dag, inputs = declare_nodes(group, types, names, dtype, factors, declared)
         calls.append(
             Call(
                 dag,
@@ -143,7 +161,7 @@ def _plan(
         net.name,
         {v: t for v, t in types.items() if v in used},
         {
-            n: np.asarray(a, numpy_dtype(types[n].dtype), order="C")
+            n: in_order(a, numpy_dtype(types[n].dtype))
             for n, a in net.constants.items()
             if n in used
         },

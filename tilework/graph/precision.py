@@ -31,13 +31,17 @@ float32. Nothing else changes: all values are stored as float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
+import numpy as np
+
+from tilework import te
 from tilework.dtypes import PRECISIONS, Precision
 from tilework.errors import NetworkError
 from tilework.graph.ir import Network, Node
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
 from tilework.graph.operators.base import ValueType
+from tilework.ops.storage import WEIGHTS_OF_7_BITS, bounded_products, tf32_if_product
 from tilework.target import Target
 
 __all__ = ["PRECISIONS", "Precision", "require_precision", "rounds_factors", "stored_types"]
@@ -118,6 +122,26 @@ def rounds_factors(net: Network, node: Node, precision: str) -> bool:
         return False
     shape = net.types[node.inputs[0]].shape
     return bool(shape) and shape[-1] % _TF32_CHANNELS == 0
+
+
+def narrow_factors(
+    net: Network, rounded: Collection[str], bounds_weights: bool
+) -> dict[str, Callable[[te.Tensor], te.Tensor]]:
+    """What becomes of the declared products of nodes, by name.
+
+    Args:
+        net: the network.
+        rounded: nodes whose factors are rounded to tf32.
+        bounds_weights: whether weights of 7 bits are declared so; see `Target.bounds_weights`.
+    """
+    out: dict[str, Callable[[te.Tensor], te.Tensor]] = dict.fromkeys(rounded, tf32_if_product)
+    for node in net.nodes if bounds_weights else ():
+        w = net.constants.get(node.inputs[1]) if node.attrs.get("sums") else None
+        if w is None or w.dtype != np.int8 or not w.size:
+            continue
+        if w.min() >= -WEIGHTS_OF_7_BITS and w.max() <= WEIGHTS_OF_7_BITS:
+            out[node.name] = bounded_products
+    return out
 
 
 def _kept(net: Network) -> set[str]:

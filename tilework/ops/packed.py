@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from tilework import te
 from tilework.index.extents import known
 from tilework.ops.storage import computed
+from tilework.runtime.arrays import aligned_empty
 
 WORD_BITS = 32
 _BYTE = 8
 _BYTES = WORD_BITS // _BYTE
+_PIECE = 1 << 14
+"""Words that are put into order at once: they stay in the first caches."""
 
 
 def packed_dense(
@@ -116,11 +119,15 @@ def byte_order(q: NDArray[np.int32], bits: int) -> NDArray[np.int32]:
     """Words in the order of `byte_dense`: element ``t`` in byte ``t % 4``, lower bits first."""
     if bits == _BYTE:
         return q
-    words = q.view(np.uint32)
-    # 76543210 -> 73625140, number by number
-    for distance, mask in ((8, 0x0000FF00), (4, 0x00F000F0)):
-        words = _exchanged(words, np.uint32(distance), np.uint32(mask))
-    return words.view(np.int32)
+    out = aligned_empty(q.shape, "int32")
+    source, ordered = q.reshape(-1).view(np.uint32), out.reshape(-1).view(np.uint32)
+    for begin in range(0, len(source), _PIECE):
+        words = source[begin : begin + _PIECE]
+        # 76543210 -> 73625140, number by number
+        for distance, mask in ((8, 0x0000FF00), (4, 0x00F000F0)):
+            words = _exchanged(words, np.uint32(distance), np.uint32(mask))
+        ordered[begin : begin + _PIECE] = words
+    return out
 
 
 def _exchanged(

@@ -1,30 +1,44 @@
-"""All bytes of a file in memory."""
+"""The bytes of a file: read, or where the system has them."""
 
 from __future__ import annotations
 
+import mmap
 from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import NetworkError
-from tilework.runtime.arrays import aligned_copy, aligned_empty
+from tilework.runtime.arrays import address, aligned_copy, aligned_empty
 
 Content = NDArray[np.uint8]
-"""It begins at a multiple of 64 bytes."""
+"""Writable where it was read into memory, which begins at a multiple of 64 bytes."""
+
+_LARGE = 1 << 25
+"""Bytes from which on it is worth a thought that they are in memory twice."""
+_MAPS = hasattr(mmap, "MADV_DONTNEED")
+_PAGE = mmap.ALLOCATIONGRANULARITY
 
 
-def read_content(file: BufferedReader | FileIO, size: int) -> Content:
+class _Mapped(mmap.mmap):
+    """A part of a file, whose pages are in memory while somebody needs them."""
+
+
+def read_content(file: BufferedReader | FileIO, size: int, briefly: bool = False) -> Content:
     """The bytes of an open file, up to its end.
 
     Args:
         size: that it should have.
+        briefly: a large file may be `mapped`.
 
     Raises:
         OSError: it cannot be read.
         MemoryError: there is no room for it.
     """
+    if briefly and size >= _LARGE and (content := mapped(file, 0, size)) is not None:
+        return content
     content = aligned_empty((size,), "uint8")
     done = 0
     while done < size and (count := file.readinto(content[done:].data)):
@@ -34,6 +48,54 @@ def read_content(file: BufferedReader | FileIO, size: int) -> Content:
         content = aligned_copy(np.concatenate([content[:done], np.frombuffer(rest, np.uint8)]))
         done = len(content)
     return content[:done]
+
+
+def mapped(file: BufferedReader | FileIO, begin: int, size: int) -> Content | None:
+    """Some bytes of an open file, which nobody may write to meanwhile; None where that is not had.
+
+    They take memory as they are read, until `let_go`. If the file is made shorter, reading what it
+    lacks ends the process: whoever maps a file is to be done with it soon.
+
+    Args:
+        begin, size: which bytes; the file has them.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not _MAPS or not size:
+        return None
+    before = begin % _PAGE
+    memory = _Mapped(
+        file.fileno(),
+        before + size,
+        flags=mmap.MAP_PRIVATE,
+        prot=mmap.PROT_READ,
+        offset=begin - before,
+    )
+    return np.frombuffer(memory, np.uint8, size, before)
+
+
+def let_go(array: NDArray[Any]) -> None:
+    """Give the memory of bytes of a mapped file back; they can still be read.
+
+    Of other arrays nothing becomes.
+    """
+    whole: Any = array
+    while isinstance(whole, np.ndarray | memoryview):
+        whole = whole.base if isinstance(whole, np.ndarray) else whole.obj
+    if isinstance(whole, _Mapped):
+        first = address(np.frombuffer(whole, np.uint8))
+        low, high = np.lib.array_utils.byte_bounds(array)
+        begin = (low - first) // _PAGE * _PAGE
+        whole.madvise(mmap.MADV_DONTNEED, begin, high - first - begin)
+
+
+def in_order(array: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+    """An array that is contiguous, of an element type; where it is a copy, the source goes."""
+    out = np.asarray(array, dtype, order="C")
+    if out is not array:
+        let_go(array)
+    return out
 
 
 def unreadable(path: Path | str, error: OSError) -> NetworkError:

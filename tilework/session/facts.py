@@ -11,6 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from io import BufferedReader
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.frozen import frozen
-from tilework.runtime.content import Content, read_content, unreadable
+from tilework.runtime.content import Content, let_go, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
 from tilework.stages import stage
@@ -33,6 +34,8 @@ _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
 _LONG = 2**22
 """Bytes of a file whose digest takes milliseconds."""
+_PIECE = 2**24
+"""Bytes that are in memory at once while the digest of a mapped file is made."""
 _MOST_KEPT = 2**31
 """Bytes of a file that is no model: what a protobuf message may not have."""
 
@@ -93,6 +96,7 @@ class Source:
         self.given = given
         self._content: Content | None = None
         self._read: ReadModel | onnx.ModelProto | None = None
+        self._stamps: dict[Path, list[int]] = {}
 
     def digest(self, file: BufferedReader) -> str:
         """SHA-256 of the model's own file, whose content is kept if it may be a model."""
@@ -101,8 +105,8 @@ class Source:
             return _digest(file)
 
         def read() -> str:
-            self._content = read_content(file, size)
-            return hashlib.sha256(self._content.data).hexdigest()
+            self._content = content = read_content(file, size, briefly=True)
+            return _digest_of_content(content)
 
         with stage("read"):
             return read() if size < _LONG else ahead.importing(read)
@@ -129,7 +133,7 @@ class Source:
                 if isinstance(given, bytes):
                     self._read = parsed(given)
                 else:
-                    self._read = read(given, self._content)
+                    self._read = read(given, self._content, briefly=True)
             self._content = None
         return self._read
 
@@ -142,6 +146,26 @@ class Source:
     def let_go(self) -> None:
         """Keep nothing that was read."""
         self._content = self._read = None
+
+    def stamp(self, path: Path, stamp: list[int]) -> None:
+        """Note how a file looked when its digest was made."""
+        self._stamps[path] = stamp
+
+    def require_unchanged(self) -> None:
+        """Refuse what was made of files that were written to: they may have been mapped.
+
+        What has taken a file's place does not count: the bytes that were read are still there.
+
+        Raises:
+            NetworkError: one was written to since its digest was made.
+        """
+        for path, (size, written, _, *place) in self._stamps.items():
+            with suppress(OSError):
+                now_size, now, _, *now_place = _stamp(os.stat(path))
+                if now_place == place and (now_size, now) != (size, written):
+                    raise NetworkError(
+                        f"'{path}' was written to after the session was opened: open it again"
+                    )
 
 
 def _model_of(content: ReadModel | onnx.ModelProto) -> onnx.ModelProto:
@@ -159,11 +183,11 @@ def facts_of(source: Source, cache: ModuleCache | None) -> Facts:
     given = source.given
     if isinstance(given, bytes):
         return _facts(source, hashlib.sha256(given).hexdigest(), cache)
-    main = _digest_of(given, cache, source.digest)
+    main = _digest_of(given, source, cache, source.digest)
     facts = _facts(source, main, cache)
     if not facts.files:
         return facts
-    each = [_digest_of(given.parent / name, cache, _digest) for name in facts.files]
+    each = [_digest_of(given.parent / name, source, cache, _digest) for name in facts.files]
     return replace(facts, digest=ModuleCache.key(main, *each))
 
 
@@ -198,13 +222,26 @@ def _digest(file: BufferedReader) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _digest_of_content(content: Content) -> str:
+    digest = hashlib.sha256()
+    for begin in range(0, len(content), _PIECE):
+        piece = content[begin : begin + _PIECE]
+        digest.update(piece.data)
+        let_go(piece)
+    return digest.hexdigest()
+
+
 def _digest_of(
-    path: Path, cache: ModuleCache | None, digest_of: Callable[[BufferedReader], str]
+    path: Path,
+    source: Source,
+    cache: ModuleCache | None,
+    digest_of: Callable[[BufferedReader], str],
 ) -> str:
     """SHA-256 of a file's content, from the cache if the file looks as it did."""
     try:
         with open(path, "rb") as file:
             stamp = _stamp(os.fstat(file.fileno()))
+            source.stamp(path, stamp)
             key = ModuleCache.key(_VERSION, str(path.absolute()))
             kept = None if cache is None else cache.note(key)
             if isinstance(kept, dict) and kept.get("stamp") == stamp:

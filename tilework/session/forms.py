@@ -314,14 +314,17 @@ class Forms:
             network = self._network(shapes, values)
         with stage("choose"):
             history = self._how.records.history()
-        return compile(
+        module = compile(
             network,
             self._how.target,
             records=history,
             precision=self._how.precision,
             cache=False if self._cache is None else self._cache.named,
             in_place=self._how.in_place and any(isinstance(s, str) for s in shapes.values()),
+            once=True,
         )
+        self._source.require_unchanged()
+        return module
 
     def _keeping(
         self, cache: ModuleCache, form: str, module: Compiled, folders: Any

@@ -22,7 +22,7 @@ from tilework.index.extents import Extent
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
 from tilework.space.chosen import weight_axes
-from tilework.space.instructions import Instruction
+from tilework.space.instructions import Bounded, Instruction
 from tilework.space.nests import Capability
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -57,7 +57,9 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
     free = block.op.attrs.get("layout_free", ())
     for data, weight in (factors, factors[::-1]):
         word = BytesOfWord.of(weight)
-        read, stored = _element(data), weight if word is None else word.word
+        bounded = Bounded.of(weight)
+        plain = weight if bounded is None else bounded.a
+        read, stored = _element(data), plain if word is None else word.word
         if read is None or not isinstance(stored, x.Read) or stored.tensor.name not in free:
             continue
         axes = weight_axes(block, stored) or []

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilework.dtypes import integer_range, is_float
 from tilework.frozen import frozen
-from tilework.te.expr import Binary, Cast, Expr, binary
+from tilework.index.extents import known
+from tilework.te.expr import Binary, Cast, Const, Expr, binary
 from tilework.te.functions import cast
 
 Ints = Any
@@ -59,6 +61,7 @@ class Instruction:
         cost: what it takes as long as, its additions to the accumulator included: in multiply-adds
             of a whole register, or, in a matrix unit, of single numbers of its fastest type (of a
             CPU's unit: cycles).
+        pairs: the largest sum of two neighbouring products that it can hold; 0: any.
         meaning: of one element of the result.
         fragments: where the threads of a warp hold left, right and result, if a warp computes it.
     """
@@ -73,6 +76,7 @@ class Instruction:
     widths: tuple[int, ...] = ()
     needs: str = ""
     cost: float = 1.0
+    pairs: int = 0
     meaning: Meaning = sum_of_products
     fragments: tuple[Fragment, Fragment, Fragment] | None = None
 
@@ -85,5 +89,39 @@ class Instruction:
             return None
         for x, y in ((a.a, b.a), (b.a, a.a)):
             if (x.dtype, y.dtype) == (self.left, self.right):
-                return x, y
+                fit = not self.pairs or 2 * magnitude(x) * magnitude(y) <= self.pairs
+                return (x, y) if fit else None
         return None
+
+
+@frozen(eq=False)
+class Bounded:
+    """``max(min(a, high), low)`` of integers: a factor that is declared to be in a range."""
+
+    a: Expr
+    low: int
+    high: int
+
+    @staticmethod
+    def of(e: Expr) -> Bounded | None:
+        """The form of an expression, if it is this one."""
+        inner = e.a if isinstance(e, Binary) and e.op == "max" else None
+        if not (isinstance(e, Binary) and isinstance(inner, Binary) and inner.op == "min"):
+            return None
+        low, high = e.b, inner.b
+        if not (isinstance(low, Const) and isinstance(high, Const)) or is_float(e.dtype):
+            return None
+        return Bounded(inner.a, int(known(low.whole)), int(known(high.whole)))
+
+
+def magnitude(e: Expr) -> int:
+    """The largest magnitude of an integer expression, as far as its form says."""
+    bounded = Bounded.of(e)
+    if bounded is not None:
+        return max(abs(bounded.low), abs(bounded.high))
+    bits = e.a if isinstance(e, Cast) else None
+    if isinstance(bits, Binary) and bits.op == "&" and isinstance(bits.b, Const):
+        mask = known(bits.b.whole)
+        if 0 <= mask <= integer_range(e.dtype)[1]:
+            return mask
+    return max(map(abs, integer_range(e.dtype)))

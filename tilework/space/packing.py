@@ -26,6 +26,7 @@ class Packing:
         transform: applied to the tensor before it is cut; ``shape`` is the shape before it.
         tf32: whether elements are rounded to tf32 numbers, as the products that they are for
             declare.
+        limits: the range that integers are brought into, as the products declare it.
     """
 
     shape: tuple[int, ...]
@@ -33,6 +34,7 @@ class Packing:
     order: tuple[int, ...]
     transform: WeightTransform | None = None
     tf32: bool = False
+    limits: tuple[int, int] | None = None
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
@@ -60,6 +62,8 @@ class Packing:
             return out
         if transform is not None:
             array = transform.apply(array)
+        if self.limits is not None:
+            array = np.clip(array, *self.limits)
         if self.tf32:
             array = round_tf32(array)
         if not fits:

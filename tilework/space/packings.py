@@ -8,9 +8,10 @@ from typing import NamedTuple
 from tilework.index.extents import known_shape
 from tilework.space.blocks import Block
 from tilework.space.chosen import weight_axes
+from tilework.space.instructions import Bounded
 from tilework.space.nest import BlockNest
 from tilework.space.packing import Packing
-from tilework.te.expr import Axis, reads
+from tilework.te.expr import Axis, reads, walk
 from tilework.te.tensor import Operation, Placeholder
 
 
@@ -33,6 +34,7 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
     block = nest.block
     free = set(block.op.attrs.get("layout_free", ()))
     out: dict[Operation, Packed] = {}
+    bounded = [b for b in map(Bounded.of, walk(block.source)) if b is not None]
     if not block.reduce or block.reduce_levels < 2:
         return out
     for read in reads(block.source):
@@ -62,7 +64,13 @@ def packings(blocks: Sequence[Block], nest: BlockNest) -> dict[Operation, Packed
                 slots.append((None, 0))
         order = tuple(slots.index(loop) for loop in loops)
         rest = tuple(i for i in range(len(slots)) if i not in order)
-        packing = Packing(known_shape(op.shape), tuple(tiles), (*rest, *order))
+        limits = next((b for b in bounded if b.a is read), None)
+        packing = Packing(
+            known_shape(op.shape),
+            tuple(tiles),
+            (*rest, *order),
+            limits=None if limits is None else (limits.low, limits.high),
+        )
         outer = tuple(d for d, axis in enumerate(axes) if axis is None)
         out[op] = Packed(packing, outer, tuple(loops))
     return out

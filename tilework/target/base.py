@@ -138,6 +138,11 @@ class Target:
         """Whether taps and channels of narrow first convolutions are one axis; `graph.joined`."""
         return False
 
+    @property
+    def bounds_weights(self) -> bool:
+        """Whether products declare it where weights have 7 bits: an instruction needs to know."""
+        return False
+
 
 def parse_options(words: Iterable[str], text: str, known: Collection[str]) -> dict[str, str]:
     """Options of a target's text, ``-name=value`` each.

@@ -22,7 +22,7 @@ names bytes of itself, which is no harm."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_LARGE = 1 << 16
+LARGE = 1 << 16
 """Bytes of data that are worth it. Nothing that decides shapes has so many."""
 _MOST_OF_A_VARINT = 10
 _ALIGN = 8
@@ -47,21 +47,23 @@ class _Odd(ValueError):
 def without_weights(content: Content) -> bytes:
     """A serialized model whose large initializers name their place in ``content``.
 
-    There they are moved to where NumPy's loops are fast, over the bytes that told their length.
-    What is no such model, and what has none, comes back as it is.
+    There they are moved to where NumPy's loops are fast, over the bytes that told their length;
+    in the file itself (`tilework.runtime.content.mapped`) they stay where they are. What
+    is no such model, and what has none, comes back as it is.
     """
     moves: list[_Field] = []
+    moved = bool(content.flags.writeable)
     try:
-        model = _model(content.data, moves)
+        model = _model(content.data, moves, moved)
     except _Odd:
         return content.tobytes()
-    for own in moves:
+    for own in moves if moved else ():
         begin = content.ctypes.data + own.at
         ctypes.memmove(begin - own.at % _ALIGN, begin, own.end - own.at)
     return model
 
 
-def _model(data: memoryview, moves: list[_Field]) -> bytes:
+def _model(data: memoryview, moves: list[_Field], moved: bool) -> bytes:
     graphs = [f for f in _fields(data, 0, len(data)) if f.number == _GRAPH]
     if len(graphs) != 1 or graphs[0].kind != _BYTES:
         raise _Odd
@@ -69,8 +71,8 @@ def _model(data: memoryview, moves: list[_Field]) -> bytes:
     pieces: list[bytes | memoryview] = []
     done = graph.at
     for field in _fields(data, graph.at, graph.end):
-        if field.number == _INITIALIZER and field.end - field.at >= _LARGE:
-            tensor = _tensor(data, field, moves)
+        if field.number == _INITIALIZER and field.end - field.at >= LARGE:
+            tensor = _tensor(data, field, moves, moved)
             if tensor is not None:
                 pieces += [data[done : field.begin], tensor]
                 done = field.end
@@ -79,11 +81,11 @@ def _model(data: memoryview, moves: list[_Field]) -> bytes:
     return b"".join([data[: graph.begin], body, *pieces, data[graph.end :]])
 
 
-def _tensor(data: memoryview, whole: _Field, moves: list[_Field]) -> bytes | None:
+def _tensor(data: memoryview, whole: _Field, moves: list[_Field], moved: bool) -> bytes | None:
     """An initializer, its tag before it, with the place of its data; None if it stays whole."""
     fields = list(_fields(data, whole.at, whole.end))
     raw = [f for f in fields if f.number == _RAW_DATA]
-    if len(raw) != 1 or raw[0].kind != _BYTES or raw[0].end - raw[0].at < _LARGE:
+    if len(raw) != 1 or raw[0].kind != _BYTES or raw[0].end - raw[0].at < LARGE:
         return None
     if any(f.number in (_EXTERNAL_DATA, _DATA_LOCATION) for f in fields):
         return None
@@ -91,7 +93,7 @@ def _tensor(data: memoryview, whole: _Field, moves: list[_Field]) -> bytes | Non
     moves.append(own)
     entries = (
         (OWN, ""),
-        ("offset", str(own.at - own.at % _ALIGN)),
+        ("offset", str(own.at - moved * (own.at % _ALIGN))),
         ("length", str(own.end - own.at)),
     )
     redirected = b"".join(_tagged(_EXTERNAL_DATA, len(e)) + e for e in map(_entry, entries))

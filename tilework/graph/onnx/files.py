@@ -26,18 +26,24 @@ class ReadModel:
     """A model that was read, the file that it was in, and that file's bytes.
 
     Large initializers of ``model`` are without their data: `tilework.graph.onnx.content`.
+
+    Attributes:
+        briefly: large weights may stay in their files, which are mapped: nobody writes to them
+            while the model is used.
     """
 
     path: Path
     model: onnx.ModelProto
     content: Content
+    briefly: bool = False
 
 
-def read(path: Path, content: Content | None = None) -> ReadModel:
+def read(path: Path, content: Content | None = None, briefly: bool = False) -> ReadModel:
     """The model in a file; tensors that lie in other files are not read.
 
     Args:
         content: what is in the file, if it was read already.
+        briefly: see `ReadModel`.
 
     Raises:
         NetworkError: the file is missing, or not an ONNX file.
@@ -51,7 +57,7 @@ def read(path: Path, content: Content | None = None) -> ReadModel:
             )
         if content is None:
             with open(path, "rb", buffering=0) as opened:
-                content = read_content(opened, size)
+                content = read_content(opened, size, briefly)
         model = _parsed(without_weights(content), path)
     except OSError as e:
         raise unreadable(path, e) from e
@@ -61,7 +67,7 @@ def read(path: Path, content: Content | None = None) -> ReadModel:
         raise NetworkError(f"'{path}' is not a valid ONNX file: {first_line(e)}") from e
     if not model.graph.node and not model.graph.output:
         raise NetworkError(f"'{path}' is not a valid ONNX file: it holds no network")
-    return ReadModel(path, model, content)
+    return ReadModel(path, model, content, briefly)
 
 
 def _parsed(data: bytes, path: Path) -> onnx.ModelProto:

@@ -76,7 +76,8 @@ def opened(
     if isinstance(source, str | PathLike):
         source = read(Path(source))
     if isinstance(source, ReadModel):
-        return source.model, places_of(source.path, source.content), f"'{source.path}'"
+        places = places_of(source.path, source.content, source.briefly)
+        return source.model, places, f"'{source.path}'"
     return source, None, "the model"
 
 

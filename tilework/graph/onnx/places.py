@@ -31,11 +31,13 @@ class Places:
         folder: that its file was named in; locations are relative to it.
         homes: that its weight files may lie in, links followed.
         content: of its own file, where large tensors are; None if they were all read.
+        briefly: weight files may be mapped: `tilework.runtime.content.mapped`.
     """
 
     folder: Path
     homes: tuple[Path, ...]
     content: Content | None = field(default=None, compare=False, repr=False)
+    briefly: bool = False
 
     def find(self, location: str, constant: str) -> Path:
         """The path of ``location``, links followed; the file need not exist.
@@ -56,14 +58,14 @@ class Places:
         return path
 
 
-def places_of(model: Path, content: Content | None = None) -> Places:
+def places_of(model: Path, content: Content | None = None, briefly: bool = False) -> Places:
     """The folders of the model in this file, and what is in it."""
     folder = model.parent.resolve()
     homes = [folder, model.resolve().parent]
     for above in folder.parents:
         if above.name == "snapshots" and above.parent.name.startswith("models--"):
             homes.append(above.parent / "blobs")  # not resolved: it may be a link elsewhere
-    return Places(model.parent, tuple(dict.fromkeys(homes)), content)
+    return Places(model.parent, tuple(dict.fromkeys(homes)), content, briefly)
 
 
 def _stays(location: str) -> bool:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tilework.errors import NetworkError
 from tilework.graph.onnx.budget import ALLOWANCE, Budget
-from tilework.graph.onnx.content import OWN
+from tilework.graph.onnx.content import LARGE, OWN
 from tilework.graph.onnx.messages import first_line
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.protos import messages, numpy_type
-from tilework.runtime.content import Content
+from tilework.runtime.content import Content, mapped
 
 if TYPE_CHECKING:
     import onnx
@@ -195,10 +195,19 @@ def _external(
             "over and over"
         )
     try:
-        data = np.fromfile(path, np.uint8, need, offset=offset or 0)
+        data = _bytes_of(path, offset or 0, need, places.briefly)
     except OSError as e:
         raise NetworkError(f"cannot read the weight file '{path}': {e.strerror or e}") from e
     return _array(tensor, data)
+
+
+def _bytes_of(path: Path, begin: int, size: int, briefly: bool) -> Content:
+    if briefly and size >= LARGE:
+        with open(path, "rb") as file:
+            content = mapped(file, begin, size)
+        if content is not None:
+            return content
+    return np.fromfile(path, np.uint8, size, offset=begin)
 
 
 def _array(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> np.ndarray:

@@ -9,6 +9,7 @@ from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder, Network, Node, has_symbols, rewrite
 from tilework.graph.operators import OPERATORS, infer
 from tilework.index.extents import size
+from tilework.runtime.content import let_go
 
 _GROWTH = 1 << 20
 """A folded constant may have so many elements more than those that it is computed from."""
@@ -37,7 +38,10 @@ def fold_constants(net: Network) -> Network:
         ):
             return None
         try:
-            return b.constant(_evaluate(b, node, inputs, result.dtype), node.name)
+            value = _evaluate(b, node, inputs, result.dtype)
+            for v in inputs if node.op != "reshape" else ():
+                let_go(b.constants[v])
+            return b.constant(value, node.name)
         except Exception as e:  # it is computed when the network runs
             left_alone(f"evaluating node '{node.name}' ({node.op}) of constants", e)
             return None

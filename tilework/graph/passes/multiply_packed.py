@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.index.extents import known
 from tilework.ops.packed import WORD_BITS, byte_order
+from tilework.runtime.content import let_go
 
 
 def multiply_packed(net: Network) -> Network:
@@ -38,6 +39,7 @@ def multiply_packed(net: Network) -> Network:
         q, *others = unpack.inputs
         if q not in ordered:
             ordered[q] = b.constant(byte_order(b.constants[q], bits), f"{q}_bytes")
+            let_go(b.constants[q])
         return _of_bytes(b, node.name, x, (ordered[q], *others), bits)
 
     return rewrite(net, rule)

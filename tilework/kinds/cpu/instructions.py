@@ -17,6 +17,9 @@ INSTRUCTIONS = (
     Instruction("vpdpbusd", "uint8", "int8", "int32", 4, needs="avx512vnni", widths=(4, 8, 16)),
     Instruction("vpdpbusd_vex", "uint8", "int8", "int32", 4, needs="avxvnni", widths=(4, 8)),
     Instruction("vpmaddwd", "int16", "int16", "int32", 2, needs="sse2", cost=2.0),
+    Instruction(
+        "vpmaddubsw", "uint8", "int8", "int32", 4, needs="ssse3", cost=3.0, pairs=2**15 - 1
+    ),
     Instruction("vpmaddwd_quads", "uint8", "int8", "int32", 4, needs="sse2", cost=4.0),
     Instruction("vpmaddwd_pairs", "uint8", "int8", "int32", 2, needs="sse2", cost=2.5),
     Instruction("tdpbusd", "uint8", "int8", "int32", 64, 16, 16, needs="amx-int8", cost=16.0),
@@ -30,7 +33,8 @@ INSTRUCTIONS = (
 Sums of integers are exact, whichever row computes them. ``vpmaddwd`` multiplies words and adds in
 a second instruction. Of four bytes, which all lanes get at once, the even and the odd ones are
 words by a mask and a shift; of a sum whose terms come in pairs alone, they are widened one by one.
-Never by ``vpmaddubsw``, which saturates sums of two products at 16 bits.
+``vpmaddubsw`` saturates sums of two products at 16 bits: it is for factors of which the
+declaration says that they stay below, such as weights of 4 and of 7 bits.
 
 Those of matrix units (``rows`` and ``columns`` above 1) stand beside one of the others, and
 compute the larger register tiles (`tilework.space.matrix_unit`).

@@ -153,6 +153,12 @@ class CpuTarget(Target):
         """A matrix unit takes sixteen neighbours of an axis at a time."""
         return not {"amx-int8", "amx-bf16"}.isdisjoint(self.features)
 
+    @property
+    def bounds_weights(self) -> bool:
+        """Without VNNI sums of two products are added in 16 bits, if they fit."""
+        features = self.features
+        return "ssse3" in features and {"avx512vnni", "avxvnni"}.isdisjoint(features)
+
     def relatives(self) -> list[Target]:
         """The same CPU with other numbers of threads: registers and near caches are the same."""
         counts = [n for n in _CORE_COUNTS if n != self.num_cores]

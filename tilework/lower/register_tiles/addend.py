@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from tilework.frozen import frozen
 from tilework.lower.common import COMBINE, Index, bind, const, load, weighted_sum
 from tilework.lower.context import LoweringContext
-from tilework.lower.ir import Dot
+from tilework.lower.ir import Dot, Load
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.tile_version import Version
+from tilework.space.instructions import Bounded
 from tilework.space.packings import Packed
 from tilework.te.expr import Axis, Expr, Read, Reduce, binary
 from tilework.te.tensor import Operation
@@ -55,8 +56,15 @@ class Addend:
             return self.combined(before, self.term(point, index))
         terms = (self._term(point, index, number) for number in range(dots.count))
         factors = [f for f in map(dots.instruction.factors, terms) if f is not None]
-        left, right = zip(*factors, strict=True)
+        left, right = zip(*(map(self._packed, f) for f in factors), strict=True)
         return Dot.of(dots.instruction, before, left, right)
+
+    def _packed(self, factor: Expr) -> Expr:
+        """A factor; of a weight that is packed into its range, the weight."""
+        bounded = Bounded.of(factor)
+        inner = factor if bounded is None else bounded.a
+        packed = {self.ctx.buffers[op] for op in self.ctx.packed}
+        return inner if isinstance(inner, Load) and inner.buffer in packed else factor
 
     def term(self, point: Index, index: Index, number: int = 0) -> Expr:
         """The next term alone, of a group the one of that number; else as `added`."""

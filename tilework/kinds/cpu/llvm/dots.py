@@ -87,8 +87,6 @@ class Dots:
             return self._repeated(_word(elements), first.dtype, count, width)
         if isinstance(first, Cast):
             return self._of_words(elements, width)
-        if isinstance(first, Cast):
-            return self._of_words(elements, width)
         if not isinstance(first, Load):
             return None
         form = self.addresses.flat(first, first.buffer, first.indices)

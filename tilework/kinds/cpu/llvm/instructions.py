@@ -42,7 +42,7 @@ def _vpmaddwd(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: s
     features = arith.declarations.features
     most = 16 if "avx512bw" in features else 8 if "avx2" in features else 4
     if acc.width > most:  # registers of integers are narrower than those of floats
-        return _in_halves(arith, row, acc, left, right)
+        return _in_halves(arith, row, acc, left, right, _vpmaddwd, "int16", 2)
     fn, lanes = arith.fn, next(w for w in _PMADDWD if w >= acc.width)
     name, sums, words = (
         _PMADDWD[lanes],
@@ -79,6 +79,35 @@ def _vpmaddwd_quads(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, ri
     return acc
 
 
+def _vpmaddubsw(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
+    """Sums of two products, which the row's types keep within 16 bits, then of two of these."""
+    features = arith.declarations.features
+    most = 16 if "avx512bw" in features else 8 if "avx2" in features else 4
+    if acc.width > most:
+        return _in_halves(arith, row, acc, left, right, _vpmaddubsw, "int8", 4)
+    fn, lanes = arith.fn, next(w for w in _PMADDUBSW if w >= acc.width)
+    name, words, bytes_ = (
+        _PMADDUBSW[lanes],
+        vector_type("int16", 2 * lanes),
+        vector_type("int8", 4 * lanes),
+    )
+    arith.declarations.declare(f"declare {words} @{name}({bytes_}, {bytes_})")
+    a, b = left, right
+    if acc.width < lanes:
+        a, b = (_grown(fn, v, "int8", 4 * acc.width, 4 * lanes) for v in (a, b))
+    sums = fn.emit(f"call {words} @{name}({bytes_} {a}, {bytes_} {b})")
+    pairs = _first(fn, sums, "int16", 2 * lanes, 2 * acc.width)
+    ones = arith.splat(Ssa("1", 1, "int16"), 2 * acc.width).ssa
+    return _vpmaddwd(arith, row, acc, pairs, ones)
+
+
+_PMADDUBSW = {
+    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    8: "llvm.x86.avx2.pmadd.ub.sw",
+    16: "llvm.x86.avx512.pmaddubs.w.512",
+}
+
+
 def _vpmaddwd_pairs(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
     """The same of bytes, widened first."""
     width = 2 * acc.width
@@ -93,6 +122,7 @@ INSTRUCTIONS: dict[str, Emitter] = {
     "bfloat16_pairs": _bfloat16_pairs,
     "vpdpbusd": _vpdpbusd,
     "vpdpbusd_vex": _vpdpbusd,
+    "vpmaddubsw": _vpmaddubsw,
     "vpmaddwd": _vpmaddwd,
     "vpmaddwd_quads": _vpmaddwd_quads,
     "vpmaddwd_pairs": _vpmaddwd_pairs,
@@ -100,8 +130,17 @@ INSTRUCTIONS: dict[str, Emitter] = {
 """By name of `tilework.kinds.cpu.instructions`."""
 
 
-def _in_halves(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
-    """``vpmaddwd`` of each half of the lanes."""
+def _in_halves(
+    arith: Arithmetic,
+    row: Instruction,
+    acc: Ssa,
+    left: str,
+    right: str,
+    emit: Emitter,
+    dtype: str,
+    terms: int,
+) -> Ssa:
+    """What an emitter does, of each half of the lanes; ``terms`` of ``dtype`` for each lane."""
     fn, half = arith.fn, acc.width // 2
     out = []
     for first in (0, half):
@@ -110,8 +149,8 @@ def _in_halves(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: 
             lanes = [str(per * at + i) for i in range(per * half)]
             return _shuffled(fn, v, vector_type(dtype, per * acc.width), per * acc.width, lanes)
 
-        words = (part(v, "int16", 2) for v in (left, right))
-        out.append(_vpmaddwd(arith, row, Ssa(part(acc.ssa, "int32", 1), half, "int32"), *words))
+        some = (part(v, dtype, terms) for v in (left, right))
+        out.append(emit(arith, row, Ssa(part(acc.ssa, "int32", 1), half, "int32"), *some))
     order = ", ".join(f"i32 {i}" for i in range(acc.width))
     kind, (low, high) = out[0].type, (v.ssa for v in out)
     ssa = fn.emit(f"shufflevector {kind} {low}, {kind} {high}, <{acc.width} x i32> <{order}>")
