@@ -143,7 +143,7 @@ def _plan(
         net.name,
         {v: t for v, t in types.items() if v in used},
         {
-            n: np.asarray(a, numpy_dtype(types[n].dtype), order="C")
+            n: np.asarray(a, numpy_dtype(types[n].dtype))
             for n, a in net.constants.items()
             if n in used
         },
