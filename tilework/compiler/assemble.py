@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tilework.collector import paused
 from tilework.compiler.choose import choose_schedule
+from tilework.compiler.constants import Constants
 from tilework.compiler.continued import NONE, Continued, continued
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
@@ -101,6 +102,7 @@ def _assemble(
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
     chosen: list[LayerChoice] = []
+    constants = Constants(plan, slots, helpers)
     with Progress(f"compiling {plan.name}", len(plan.calls), "calls") as progress:
         for call in plan.calls:
             key = call.dag.workload_key
@@ -116,12 +118,13 @@ def _assemble(
             one = (key, layer.choice, tuple(sorted(strides.items())))
             if one not in built:
                 built[one] = kernels.kernel(task, layer.choice, strides, helpers)
+            constants.place_all(call, built[one])
             called.append((built[one], strides))
             progress.step()
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
-    steps = _steps(plan, called, memory, report)
-    constants = memory.constant_block(helpers)
+    steps = _steps(plan, called, memory, constants, report)
+    block = constants.finish()
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):
@@ -139,7 +142,7 @@ def _assemble(
         steps=tuple(steps),
         arena_bytes=memory.arena_bytes,
         workspaces=tuple(workspaces if memory.symbols else sorted(workspaces)),
-        constants=constants.result(),
+        constants=block.result(),
         code=linked.code,
         report=report,
         symbols=memory.symbols,
@@ -185,6 +188,7 @@ def _steps(
     plan: Plan,
     kernels: Sequence[tuple[Kernel, Mapping[int, Strides]]],
     memory: Memory,
+    constants: Constants,
     report: Sequence[TaskReport],
 ) -> list[Step]:
     """The calls of ``kernels``, one per call of the plan, with the places of their arguments.
@@ -197,7 +201,7 @@ def _steps(
         values = (*call.inputs, call.output)
         tensors = [a for a in kernel.args if a.role != "symbol"]
         refs = [
-            memory.ref(v, a, strides.get(i))
+            memory.ref(v, a, constants, strides.get(i))
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
         of = zip(tensors, call.dag.tensors, strict=True)
