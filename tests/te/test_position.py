@@ -9,7 +9,7 @@ from tilework.index.symbols import Symbol, Symbolic
 from tilework.te.affine import linear, position
 from tilework.te.expr import Axis, Binary, Const
 
-I, J = (Axis("int32", name, 8, "spatial") for name in "ij")
+X, Y = (Axis("int32", name, 8, "spatial") for name in "ij")
 N = Symbolic.of({(Symbol("n", 1, 9, (4,)),): 1})
 
 
@@ -21,19 +21,19 @@ def number(value):
     return Const("int32", value)
 
 
-TWICE = of("+", of("*", I, number(2)), number(3))
+TWICE = of("+", of("*", X, number(2)), number(3))
 
 
 @pytest.mark.parametrize(
     ("indices", "strides"),
     [
-        ((J, I), (8, 1)),
-        ((TWICE, of("-", number(5), J)), (100, 3)),
-        ((I, TWICE), (10, 1)),  # one axis in both
-        ((I, of("-", J, I)), (1, 1)),  # and nothing is left of it
-        ((I, J), (0, 1)),
-        ((I, J), (N, 1)),
-        ((of("//", I, number(2)), J), (8, 1)),
+        ((Y, X), (8, 1)),
+        ((TWICE, of("-", number(5), Y)), (100, 3)),
+        ((X, TWICE), (10, 1)),  # one axis in both
+        ((X, of("-", Y, X)), (1, 1)),  # and nothing is left of it
+        ((X, Y), (0, 1)),
+        ((X, Y), (N, 1)),
+        ((of("//", X, number(2)), Y), (8, 1)),
         ((), ()),
     ],
 )
