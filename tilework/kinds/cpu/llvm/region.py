@@ -83,6 +83,7 @@ class RegionCode:
         self._masked = vector_bits == 512 and maskable(region.body)
         stores = [s for s in ir.walk_stmts(region.body) if isinstance(s, ir.Store)]
         self.bindings.written = frozenset(s.buffer for s in stores)
+        self._widest = max((BYTES[b.dtype] for b in self.bindings.written), default=4)
         self._bind_buffers()
 
     def text(self) -> str:
@@ -254,6 +255,8 @@ class RegionCode:
 
     def _lanes(self, s: ir.For) -> int:
         """Lanes of a vector loop: a register of the widest type stored or accumulated."""
+        if self._widest <= 4:
+            return self.vector_bits // 32
         hit = self._lane_counts.get(id(s))
         if hit is None:
             stores = [x for x in ir.walk_stmts(s.body) if isinstance(x, ir.Store)]
