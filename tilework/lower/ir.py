@@ -389,23 +389,6 @@ VALUES = Parts("Expr")
 VALUES[Load] = lambda e: ()
 
 
-def loads(roots: Sequence[Expr], seen: set[Expr]) -> list[Load]:
-    """The loads of expressions, those in indices included, without nodes that were ``seen``."""
-    out, left = [], [*roots[::-1]]
-    while left:  # `preorder`, without the leaves: half of the nodes of indices
-        node = left.pop()
-        if type(node) in _LEAVES or node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, Load):
-            out.append(node)
-        left += PARTS[type(node)](node)[::-1]
-    return out
-
-
-_LEAVES = frozenset({Axis, Const})
-
-
 def seq(*stmts: Stmt | None) -> Stmt:
     """Statements in order, without needless nesting."""
     kept = [s for s in stmts if s is not None]
