@@ -26,6 +26,30 @@ def test_it_stands_still_inside_and_the_last_one_out_starts_it():
     assert gc.isenabled()
 
 
+def test_what_was_made_inside_is_not_looked_at_when_the_last_one_leaves():
+    seen, kept, usual = [], [], gc.get_threshold()
+    gc.unfreeze()  # what the tests froze
+    gc.set_threshold(700, 10, 10)
+    try:
+        with paused():
+            kept += [[] for _ in range(10_000)]
+            gc.callbacks.append(lambda phase, about: seen.append(phase))
+        kept.append([])
+        gc.callbacks.pop()
+        assert not gc.get_freeze_count()
+    finally:
+        gc.set_threshold(*usual)
+        gc.freeze()
+    assert not seen and gc.isenabled()
+
+
+def test_what_a_program_froze_stays_frozen():
+    gc.freeze()
+    with paused():
+        pass
+    assert gc.get_freeze_count()
+
+
 def test_an_error_starts_it_too():
     with pytest.raises(KeyError), paused():
         raise KeyError

@@ -1,7 +1,8 @@
 """The collector of cycles, which stands still while much is made that is no garbage.
 
 It looks at all that lives each time when a quarter more does: a tenth of what a first compile of a
-network takes, for nothing, since what a compile drops is free at once.
+network takes, for nothing, since what a compile drops is free at once. Nor does it look at what
+was made meanwhile the moment that it may again: that counts as old, as if it had been looked at.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class _Pause:
 
     def _leave_all(self) -> None:
         if self._inside and self._ran:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
         self._inside = 0
 

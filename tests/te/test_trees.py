@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tilework import te
 from tilework.frozen import frozen
-from tilework.lower.ir import VALUES, Buffer, For, Load, Store, expressions, loads
+from tilework.lower.ir import VALUES, Buffer, For, Load, Store, expressions
+from tilework.lower.loads import loads
 from tilework.te.expr import Axis, Cast, Const, Expr, children, rebuild, rewritten, walk
 
 AT, K = Axis("int32", "i", 8, "spatial"), te.reduce_axis(4, "k")

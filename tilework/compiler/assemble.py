@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tilework.collector import paused
 from tilework.compiler.choose import choose_schedule
+from tilework.compiler.constants import Constants
 from tilework.compiler.continued import NONE, Continued, continued
 from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
@@ -105,6 +106,7 @@ def _assemble(
     tasks: dict[str, SearchTask] = {}
     choices: dict[str, Choice] = {}
     chosen: list[LayerChoice] = []
+    constants = Constants(plan, slots, helpers, once)
     with Progress(f"compiling {plan.name}", len(plan.calls), "calls") as progress:
         for call in plan.calls:
             key = call.dag.workload_key
@@ -113,21 +115,20 @@ def _assemble(
                     tasks[key] = task_of(plan, call, target)
                     choices[key] = choose_schedule(tasks[key], history, kernels=kernels)
                 task = tasks[key]
-                weights = _weights(plan, call, task)
+                weights = _weights(constants, call, task)
                 layer = within_bound(task, choices[key], weights, history, kernels)
             chosen.append(layer)
             strides = strides_of(call, slots, plan)
             one = (key, layer.choice, tuple(sorted(strides.items())))
             if one not in built:
                 built[one] = kernels.kernel(task, layer.choice, strides, helpers)
+            constants.place_all(call, built[one])
             called.append((built[one], strides))
             progress.step()
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
-    steps = _steps(plan, called, memory, report)
-    if once:  # what passes have computed goes when it is packed
-        plan.constants.clear()
-    constants = memory.constant_block(helpers)
+    steps = _steps(plan, called, memory, constants, report)
+    block = constants.finish()
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):
@@ -145,7 +146,7 @@ def _assemble(
         steps=tuple(steps),
         arena_bytes=memory.arena_bytes,
         workspaces=tuple(workspaces if memory.symbols else sorted(workspaces)),
-        constants=constants.result(),
+        constants=block.result(),
         code=linked.code,
         report=report,
         symbols=memory.symbols,
@@ -177,11 +178,11 @@ def _require_known_shapes(plan: Plan, target: Target) -> None:
         raise NetworkError(str(e)) from e
 
 
-def _weights(plan: Plan, call: Call, task: SearchTask) -> dict[str, NDArray[Any]]:
+def _weights(constants: Constants, call: Call, task: SearchTask) -> dict[str, NDArray[Any]]:
     """The call's constants by the name of the task's input that they are."""
     out: dict[str, NDArray[Any]] = {}
     for tensor, name in zip(task.compute_dag.inputs, call.inputs, strict=True):
-        array = plan.constants.get(plan.views.get(name, name))
+        array = constants.array(name)
         if array is not None:
             out[tensor.name] = array
     return out
@@ -191,6 +192,7 @@ def _steps(
     plan: Plan,
     kernels: Sequence[tuple[Kernel, Mapping[int, Strides]]],
     memory: Memory,
+    constants: Constants,
     report: Sequence[TaskReport],
 ) -> list[Step]:
     """The calls of ``kernels``, one per call of the plan, with the places of their arguments.
@@ -203,7 +205,7 @@ def _steps(
         values = (*call.inputs, call.output)
         tensors = [a for a in kernel.args if a.role != "symbol"]
         refs = [
-            memory.ref(v, a, strides.get(i))
+            memory.ref(v, a, constants, strides.get(i))
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
         of = zip(tensors, call.dag.tensors, strict=True)

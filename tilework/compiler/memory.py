@@ -1,28 +1,21 @@
-"""The memory of a compiled network: where its inputs, outputs, values and constants lie."""
+"""The memory of a compiled network: where its inputs, outputs and values lie."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tilework.compiler.constants import Constants, root_of
 from tilework.compiler.slots import Slot
-from tilework.deferred import Deferred, Helpers
-from tilework.dtypes import dtype_bytes, numpy_dtype
-from tilework.index.extents import Extent, known, known_shape, nbytes
+from tilework.dtypes import dtype_bytes
+from tilework.index.extents import Extent, known, nbytes
 from tilework.index.strides import reach as reach_of
 from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import KernelArg
-from tilework.runtime.arena import Lifetime, aligned, place
-from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.content import let_go
+from tilework.runtime.arena import Lifetime, place
 from tilework.runtime.image import Place, Ref, Room, Value
-from tilework.stages import Watch, stage, watch_here
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
@@ -72,13 +65,10 @@ class Memory:
         offsets, self.arena_bytes = place([] if self.symbols else list(lifetimes.values()))
         numbers = dict(zip(lifetimes, offsets or itertools.count(), strict=False))
         self._arena = {name: numbers[tenant] for name, tenant in self._tenant.items()}
-        self._constants: dict[tuple[object, object], _Constant] = {}
-        self._constant_bytes = 0
 
     def _root(self, name: str) -> str:
         """The value in whose memory ``name`` lies."""
-        name = self._plan.views.get(name, name)
-        return self._slots[name].root if name in self._slots else name
+        return root_of(self._plan, self._slots, name)
 
     def _value(self, name: str) -> Value:
         kind = self._plan.values[name]
@@ -122,17 +112,24 @@ class Memory:
                     break
         return out
 
-    def ref(self, name: str, arg: KernelArg, strides: Sequence[Extent] | None = None) -> Ref:
+    def ref(
+        self,
+        name: str,
+        arg: KernelArg,
+        constants: Constants,
+        strides: Sequence[Extent] | None = None,
+    ) -> Ref:
         """Where a kernel finds a value; a constant has a place, packed as the kernel wants it.
 
         Args:
+            constants: those of the plan.
             strides: the value's, in elements, if it is not dense.
         """
         root, reach = self._root(name), arg.nbytes
         if strides is not None and arg.nbytes:
             reach = reach_of(arg.shape, strides, 1) * dtype_bytes(arg.dtype)
-        if root in self._plan.constants:
-            return Ref("constant", self._constant(name, root, arg), reach)
+        if root in constants:
+            return Ref("constant", constants.place(name, root, arg), reach)
         if arg.packing is not None:
             raise RuntimeError(f"'{name}' is computed at run time, but {arg.name} wants it packed")
         if root in self._io:
@@ -148,74 +145,7 @@ class Memory:
         """Where a kernel finds the value of a symbol."""
         return Ref("symbol", [s.name for s in self.symbols].index(name), 8)
 
-    def _constant(self, name: str, root: str, arg: KernelArg) -> int:
-        array = self._plan.constants[root]
-        key = (_where(array), arg.packing)
-        if key not in self._constants:
-            if arg.packing is not None:
-                array = array.reshape(known_shape(self._plan.values[name].shape))
-            self._constants[key] = _Constant(self._constant_bytes, array, arg)
-            self._constant_bytes += aligned(self._constants[key].nbytes)
-        return self._constants[key].offset
-
-    def constant_block(self, helpers: Helpers) -> Deferred[NDArray[Any]]:
-        """All constants in one aligned block of bytes, each packed where it stays.
-
-        They are written by helpers, too, and are there once somebody has asked for the result.
-        Arrays that nobody else needs are freed one by one.
-        """
-        block = aligned_empty((self._constant_bytes,), "uint8")
-        parts, watch = [], watch_here()
-        for key in [*self._constants]:
-            one = self._constants.pop(key)
-            end = one.offset + one.nbytes
-            block[end : aligned(end)] = 0
-            parts.append(Deferred(partial(_write, one, block[one.offset : end], watch)))
-            helpers.start(parts[-1])
-
-        def whole() -> NDArray[Any]:
-            for part in parts:
-                part.result()
-            return block
-
-        return Deferred(whole)
-
-
-def _write(one: _Constant, out: NDArray[np.uint8], watch: Watch | None) -> None:
-    with stage("pack", watch):
-        one.write(out)
-
-
-def _where(array: NDArray[Any]) -> object:
-    """What arrays of the same memory have in common: layers share weights under other names."""
-    return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
-
 
 def _room(value: Value, axis: int, length: Extent) -> Room:
     shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
     return Room(value.name, shape, value.dtype, value.io, axis)
-
-
-class _Constant(NamedTuple):
-    """A constant, where it begins in the block, and the argument that it is."""
-
-    offset: int
-    array: NDArray[Any]
-    arg: KernelArg
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes as the kernel wants it."""
-        return self.array.nbytes if self.arg.packing is None else known(self.arg.nbytes)
-
-    def write(self, out: NDArray[np.uint8]) -> None:
-        """Write it, packed, to where its bytes belong."""
-        if not out.nbytes:
-            return
-        packing = self.arg.packing
-        if packing is None:
-            out.view(self.array.dtype).reshape(self.array.shape)[...] = self.array
-        else:
-            shape = known_shape(self.arg.shape)
-            packing.apply(self.array, out.view(numpy_dtype(self.arg.dtype)).reshape(shape))
-        let_go(self.array)

@@ -27,7 +27,6 @@ from tilework.graph.precision import (
 )
 from tilework.index.extents import shape_text
 from tilework.locks import Lock
-from tilework.runtime.content import in_order
 from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG
 
@@ -161,7 +160,7 @@ def _plan(
         net.name,
         {v: t for v, t in types.items() if v in used},
         {
-            n: in_order(a, numpy_dtype(types[n].dtype))
+            n: np.asarray(a, numpy_dtype(types[n].dtype))
             for n, a in net.constants.items()
             if n in used
         },

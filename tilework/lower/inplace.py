@@ -30,9 +30,9 @@ from tilework.lower.ir import (
     Stmt,
     Store,
     expressions,
-    loads,
     walk_stmts,
 )
+from tilework.lower.loads import loads
 from tilework.te.affine import position
 
 

@@ -389,11 +389,6 @@ VALUES = Parts("Expr")
 VALUES[Load] = lambda e: ()
 
 
-def loads(roots: Sequence[Expr], seen: set[Expr]) -> list[Load]:
-    """The loads of expressions, those in indices included, without nodes that were ``seen``."""
-    return [e for e in preorder(roots, PARTS, seen) if isinstance(e, Load)]
-
-
 def seq(*stmts: Stmt | None) -> Stmt:
     """Statements in order, without needless nesting."""
     kept = [s for s in stmts if s is not None]

@@ -90,14 +90,6 @@ def let_go(array: NDArray[Any]) -> None:
         whole.madvise(mmap.MADV_DONTNEED, begin, high - first - begin)
 
 
-def in_order(array: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
-    """An array that is contiguous, of an element type; where it is a copy, the source goes."""
-    out = np.asarray(array, dtype, order="C")
-    if out is not array:
-        let_go(array)
-    return out
-
-
 def unreadable(path: Path | str, error: OSError) -> NetworkError:
     """What a user is told of an ONNX file that cannot be read; of a relative path, also where."""
     if not isinstance(error, FileNotFoundError):

@@ -105,4 +105,11 @@ def value_of(e: Expr, known: Known) -> Extent | None:
 
 def position(indices: Sequence[Expr], strides: Sequence[Extent]) -> Form[Axis] | None:
     """The number of an element as a form of axes, None where an index has none."""
-    return forms.position_if(map(linear, indices), strides)
+    terms: dict[Axis, Extent] = {}
+    const: Extent = 0
+    for e, stride in zip(indices, strides, strict=True):
+        part = _gathered(e, stride, terms) if isinstance(stride, int) and stride else None
+        if part is None:
+            return forms.position_if(map(linear, indices), strides)
+        const += part
+    return forms.total(terms, const)

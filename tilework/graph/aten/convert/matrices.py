@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tilework.graph.aten.context import AtenContext, Converter, Value
 
 
@@ -16,7 +14,7 @@ def product(c: AtenContext, x: Value, y: Value) -> Value:
     """The product of two matrices; a constant right operand is kept as [out, in]."""
     weight = c.known(y)
     if weight is not None:
-        return c.op("dense", x, c.constant(np.ascontiguousarray(weight.T), y))
+        return c.op("dense", x, c.constant(weight.T, y))
     return c.op("matmul", x, y, transpose_a=False, transpose_b=False)
 
 

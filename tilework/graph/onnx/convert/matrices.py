@@ -21,7 +21,6 @@ from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.values import Value, value
 from tilework.graph.operators import broadcast
 from tilework.index.extents import Extent, known
-from tilework.runtime.content import in_order
 
 if TYPE_CHECKING:
     import onnx
@@ -66,7 +65,7 @@ def gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
 def _dense(c: OnnxContext, x: str, weight: str, transposed: bool, scale: float, name: str) -> str:
     """Product with a constant matrix, kept as [out, in]."""
     array = c.constants[weight]
-    array = in_order(array if transposed else array.T)
+    array = array if transposed else array.T  # a view: packing reads it in any order
     if scale != 1.0:
         array = (array * np.asarray(scale).astype(array.dtype)).astype(array.dtype)
     return c.op("dense", x, c.b.constant(array, weight), name=name)
@@ -92,7 +91,7 @@ def product(c: OnnxContext, x: str, y: str, name: str) -> str:
     )
     rows = (math.prod(left[:-1]), left[-1])
     if y in c.b.constants and len(right) == 2:
-        weight = c.b.constant(in_order(c.b.constants[y].T), y)
+        weight = c.b.constant(c.b.constants[y].T, y)
         z = c.op("dense", reshaped(c, x, rows), weight, name=name)
     elif math.prod(right[:-2]) == 1:
         matrix = reshaped(c, y, (right[-2], right[-1]) if len(right) > 1 else (-1, 1))

@@ -12,12 +12,13 @@ one before::
 from __future__ import annotations
 
 from tilework.index.extents import Extent
-from tilework.index.form import Form, position_if
+from tilework.index.form import Form
 from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.llvm.bindings import Terms
 from tilework.kinds.cpu.llvm.integers import Integers
 from tilework.kinds.cpu.llvm.ssa import BYTES
 from tilework.lower.ir import Buffer
+from tilework.te.affine import position
 from tilework.te.expr import Axis, Expr
 
 
@@ -38,8 +39,7 @@ class Addresses:
         """
         hit = self._flat.get(id(key))
         if hit is None:
-            forms = [self.integers.form(i) for i in indices]
-            hit = self._flat[id(key)] = (key, position_if(forms, buffer.strides))
+            hit = self._flat[id(key)] = (key, position(indices, buffer.strides))
         return hit[1]
 
     def pointer(self, buffer: Buffer, terms: Terms, const: Extent) -> str:

@@ -58,10 +58,8 @@ class RegionCode:
         several: bool,
         symbolic: bool,
     ) -> None:
-        self.region = region
-        self.several = several
-        self.symbolic = symbolic
-        self.vector_bits = vector_bits
+        self.region, self.vector_bits = region, vector_bits
+        self.several, self.symbolic = several, symbolic
         given = "i64 %start, i64 %stop, i64 %tid" if several else "i64 %tid, i64 %nt"
         self.fn = Function(f"define void @SYMBOL(ptr %bases, {given}) #0")
         self.bindings = Bindings()
@@ -74,8 +72,7 @@ class RegionCode:
         self.dots = Dots(self.memory, self.arithmetic)
         self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
-        self._facts = Facts()
-        self._weaves = False
+        self._facts, self._weaves = Facts(), False
         self._longs: dict[int, tuple[ir.For, bool]] = {}
         self._ends: list[int] = []  # of stores, in the block
         self._registers: dict[int, tuple[ir.Stmt, set[ir.Buffer]]] = {}
@@ -83,6 +80,7 @@ class RegionCode:
         self._masked = vector_bits == 512 and maskable(region.body)
         stores = [s for s in ir.walk_stmts(region.body) if isinstance(s, ir.Store)]
         self.bindings.written = frozenset(s.buffer for s in stores)
+        self._widest = max((BYTES[b.dtype] for b in self.bindings.written), default=4)
         self._bind_buffers()
 
     def text(self) -> str:
@@ -254,6 +252,8 @@ class RegionCode:
 
     def _lanes(self, s: ir.For) -> int:
         """Lanes of a vector loop: a register of the widest type stored or accumulated."""
+        if self._widest <= 4:
+            return self.vector_bits // 32
         hit = self._lane_counts.get(id(s))
         if hit is None:
             stores = [x for x in ir.walk_stmts(s.body) if isinstance(x, ir.Store)]

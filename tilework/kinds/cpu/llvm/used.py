@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilework.lower.ir import Buffer, Stmt, Store, expressions, loads, walk_stmts
+from tilework.lower.ir import Buffer, Stmt, Store, expressions, walk_stmts
+from tilework.lower.loads import loads
 from tilework.te.expr import Expr
 
 

@@ -18,6 +18,7 @@ from tilework.kinds.cuda.source.statements import Statements
 from tilework.kinds.cuda.source.threads import THREAD
 from tilework.kinds.cuda.source.types import VALUE, literal, memory_type
 from tilework.lower import ir
+from tilework.lower.loads import loads
 from tilework.te.expr import Axis, Const, Expr
 
 MOST_ELEMENTS = 2**31 - 1
@@ -163,7 +164,7 @@ def _accesses(region: ir.Region) -> Iterator[tuple[ir.Buffer, bool]]:
     """Every buffer that is touched, in order of the text, and whether it is written there."""
     seen: set[Expr] = set()
     for s in ir.walk_stmts(region.body):
-        yield from ((e.buffer, False) for e in ir.loads(ir.expressions(s), seen))
+        yield from ((e.buffer, False) for e in loads(ir.expressions(s), seen))
         match s:
             case ir.Store():
                 yield s.buffer, True
