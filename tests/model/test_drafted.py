@@ -79,7 +79,7 @@ def test_of_rows_about_as_fast_the_shortest_is_taken(lengths, row, monkeypatch):
 
 def test_the_draft_is_asked_once_about_the_choices_of_a_decision():
     bowl, seen = Bowl(np.zeros_like), []
-    ((seconds, row),) = climbed(bowl, [(133.0, np.array([7, 3], np.int32))], bowl, seen, 2)
+    ((seconds, row),) = climbed(bowl, [(131.0, np.array([7, 1], np.int32))], bowl, seen, 2)
     assert (seconds, *row) == (100.0, 4, 0)
     asked = [tuple(row) for look in seen for row in look.rows.tolist()]
     assert len(set(asked)) == len(asked) == 3 * 9

@@ -30,10 +30,6 @@ the best at each end, a second row hardly pays: sketches are looked at that have
 mean. What two rows are worth between the ends, only rows of these say."""
 
 
-_STEPS = 4
-"""By which a second row is improved."""
-
-
 class Found(NamedTuple):
     """A row, and the mean of the logarithms of its seconds at some points."""
 
@@ -123,7 +119,7 @@ class Asked(FamilyDraft):
     def improved(self, one: Found, points: slice, within: Around) -> Found:
         """A row, or a better one that a few steps lead to."""
         some = _Some(self, one.sketch, points)
-        ((seconds, row),) = climbed(within, [(math.exp(one.log), one.row)], some, [], _STEPS)
+        ((seconds, row),) = climbed(within, [(math.exp(one.log), one.row)], some, [])
         return Found(one.sketch, row, math.log(seconds))
 
 

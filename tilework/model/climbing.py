@@ -12,6 +12,8 @@ from tilework.model.base import Rows
 
 GOING = 4
 """Of rows that a step has improved, so many are improved further."""
+STEPS, GAIN = 4, 1.02
+"""Steps at most, and what one of the later ones has to gain for another: most gain little."""
 
 
 class Seconds(Protocol):
@@ -40,7 +42,7 @@ def climbed(
     starts: Sequence[tuple[float, Rows]],
     draft: Seconds,
     seen: list[Seen],
-    steps: int,
+    few: int = STEPS,
 ) -> list[tuple[float, Rows]]:
     """What rows of so many seconds become by a few steps, each to its best neighbour.
 
@@ -51,11 +53,12 @@ def climbed(
         starts: the rows.
         draft: compares neighbours.
         seen: what it says is added here.
-        steps: how many at most.
+        few: steps after which each has to gain something (`GAIN`).
     """
     bests, before = list(starts), dict[int, Rows]()
     going = list(range(len(bests)))
-    for _ in range(steps):
+    for step in range(1, STEPS + 1):
+        first = min(seconds for seconds, _ in bests)
         around = sketch.neighbours(np.stack([bests[i][1] for i in going]))
         new = (
             _new(rows, bests[i][1], before.get(i)) for i, rows in zip(going, around, strict=True)
@@ -75,7 +78,7 @@ def climbed(
                 bests[i] = float(mine[best]), rows[best]
                 better.setdefault(rows[best].tobytes(), i)
         going = sorted(better.values(), key=lambda i: bests[i][0])[:GOING]
-        if not going:
+        if not going or (step >= few and GAIN * min(bests[i][0] for i in going) > first):
             break
     return bests
 
