@@ -9,9 +9,11 @@ from tests.hosts import x86
 from tests.te import workloads
 from tilework import te
 from tilework.kinds.cpu.build import generate
+from tilework.model.climbing import climbed
 from tilework.model.draft import draft_of
 from tilework.model.drafted import best_drafted
 from tilework.space import SearchSpace
+from tilework.space.decision import around
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -24,7 +26,7 @@ WORKLOADS = {
 
 
 class Bowl:
-    """A sketch of one decision, 0 to 99, and a draft: seconds are 100 at 40 and grow by ones."""
+    """A sketch of two decisions, the digits of 0 to 99, and a draft: 100 s at 40, more by ones."""
 
     id = 0
 
@@ -32,22 +34,27 @@ class Bowl:
         self._lengths = lengths
 
     def sample(self, rng, n):
-        return np.array([[0], [38], [44], [99]], np.int32)
+        return np.array([[0, 0], [3, 8], [4, 4], [9, 9]], np.int32)
 
     def neighbours(self, rows):
-        return [np.array([[d] for d in (n - 1, n + 1) if 0 <= d < 100], np.int32) for (n,) in rows]
+        near = around(rows, [((d,), np.arange(10, dtype=np.int32)[:, None]) for d in range(2)])
+        return [own[(own != row).any(axis=1)] for own, row in zip(near, rows, strict=True)]
 
     def canonical(self, rows):
         return rows
 
     def seconds(self, sketch, rows):
-        return 100.0 + np.abs(rows[:, 0] - 40)
+        return 100.0 + np.abs(_number(rows) - 40)
 
     def least(self, sketch):
         return 0.0
 
     def lengths(self, sketch, rows):
-        return self._lengths(rows[:, 0])
+        return self._lengths(_number(rows))
+
+
+def _number(rows):
+    return 10 * rows[:, 0] + rows[:, 1]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +71,18 @@ def test_of_rows_about_as_fast_the_shortest_is_taken(lengths, row, monkeypatch):
     bowl = Bowl(lengths)
     found = best_drafted("key", "target", [bowl], bowl)
     assert found is not None
-    assert found.choice.row == (row,)
+    assert found.choice.row == divmod(row, 10)
     assert found.choice.predicted_s == 100.0 + abs(row - 40) <= 101.0
-    few = [int(n) for _, (n,) in found.few]
+    few = [int(_number(row[None])[0]) for _, row in found.few]
     assert few[:5] == [40, 39, 41, 38, 42] and sorted(set(few)) == sorted(few)
+
+
+def test_the_draft_is_asked_once_about_the_choices_of_a_decision():
+    bowl, seen = Bowl(np.zeros_like), []
+    ((seconds, row),) = climbed(bowl, [(131.0, np.array([7, 1], np.int32))], bowl, seen, 2)
+    assert (seconds, *row) == (100.0, 4, 0)
+    asked = [tuple(row) for look in seen for row in look.rows.tolist()]
+    assert len(set(asked)) == len(asked) == 3 * 9
 
 
 @pytest.mark.parametrize(
@@ -83,10 +98,10 @@ def test_of_rows_about_as_fast_the_shortest_is_taken(lengths, row, monkeypatch):
 def test_sketches_are_drawn_from_whose_bounds_promise_the_best_row(least, other, drawn):
     first, second = Bowl(np.zeros_like), Bowl(np.zeros_like)
     asked = []
-    second.sample = lambda rng, n: asked.append(n) or np.empty((0, 1), np.int32)
+    second.sample = lambda rng, n: asked.append(n) or np.empty((0, 2), np.int32)
     first.least = lambda sketch: other if sketch is second else least
     found = best_drafted("key", "target", [second, first], first)
-    assert found is not None and found.choice.row == (40,)
+    assert found is not None and found.choice.row == (4, 0)
     assert bool(asked) == drawn
 
 

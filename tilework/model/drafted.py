@@ -28,7 +28,9 @@ from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
 _SAMPLES = 1024
-_STARTS = 3
+_STARTS, _FEW_STEPS = 8, 2
+"""Rows that are improved, and after how many steps each has to pay. An answer of the draft takes
+as long for one row as for a thousand: many rows come as far by two steps as few by four."""
 _FEW = 16
 """Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
 _LEAST_PROMISE, _MOST_PROMISE = 1.05, 1.2
@@ -223,7 +225,7 @@ def _looked_for(
     for position in {at for _, at, _ in starts}:
         mine = [i for i, (_, at, _) in enumerate(starts) if at == position]
         some = [(starts[i][0], starts[i][2]) for i in mine]
-        tops = climbed(sketches[position], some, draft, seen[position])
+        tops = climbed(sketches[position], some, draft, seen[position], _FEW_STEPS)
         each = (_End(seconds, position, row) for seconds, row in tops)
         ends.update(zip(mine, each, strict=True))
     return _LookedFor(seen, [ends[i] for i in sorted(ends)])

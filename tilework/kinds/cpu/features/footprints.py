@@ -55,16 +55,46 @@ def touched_bytes(access: Access, spans: Mapping[Axis, Floats]) -> Floats | floa
     return size
 
 
-class Runs(NamedTuple):
-    """Elements that follow each other in memory, of what an access touches of its rows.
+class Lying(NamedTuple):
+    """How A accesses that are not packed lie in memory, by D dimensions, the last first.
+
+    Those that have fewer dimensions have others of one element around them.
 
     Attributes:
-        access: what is accessed, not packed.
+        ends: elements of each dimension but the first: D - 1 x A.
+        apart: lines between neighbours along each, as `Access.apart`: D x A.
+        lines: of an element: A.
+    """
+
+    ends: NDArray[np.intp]
+    apart: NDArray[np.intp]
+    lines: Floats
+
+    @staticmethod
+    def of(accesses: Sequence[Access]) -> Lying:
+        """What accesses say of it."""
+        most = max((len(a.dims) for a in accesses), default=0) or 1
+        ends, apart = np.ones((2, most, len(accesses)), np.intp)
+        for k, access in enumerate(accesses):
+            if not access.packed:
+                ends[: len(access.ends), k] = access.ends[:, 0]
+                apart[: len(access.dims), k] = access.apart
+        lines = np.array([a.element_bytes / LINE_BYTES for a in accesses])
+        return Lying(ends[:-1], apart, lines)
+
+
+class Runs(NamedTuple):
+    """Elements that follow each other in memory, of what accesses touch of their rows.
+
+    Attributes:
+        lying: how these lie.
+        one: which of them is touched: one, or one for each of P candidates.
         widths: elements along each of its dimensions, the last first: D x P.
         whole: where all of the dimensions after one are touched from end to end.
     """
 
-    access: Access
+    lying: Lying
+    one: int | Places
     widths: Floats
     whole: NDArray[np.bool_]
 
@@ -74,23 +104,12 @@ class Runs(NamedTuple):
         columns = np.empty((len(widths), count))
         for column, one in zip(columns[::-1], widths, strict=True):
             column[:] = one
-        return Runs.in_columns(access, columns)
-
-    @staticmethod
-    def in_columns(access: Access, widths: Floats) -> Runs:
-        """The same, of widths as the runs have them."""
-        whole = np.empty(widths.shape, bool)
-        whole[0] = True
-        reached = widths[:-1] >= access.ends
-        for k, one in enumerate(reached):
-            np.logical_and(whole[k], one, out=whole[k + 1])
-        return Runs(access, widths, whole)
+        lying = Lying.of([access])
+        return Runs(lying, 0, columns, whole_rows(columns, lying.ends))
 
     def lines(self) -> Floats:
         """Lines of a run, on average; at least 1."""
-        size: Floats = np.multiply.reduce(np.where(self.whole, self.widths, 1.0), axis=0)
-        size *= self.access.element_bytes / LINE_BYTES  # a power of two: nothing is rounded
-        return np.maximum(size, 1.0, out=size)
+        return run_lines(self.widths, self.whole, self.lying.lines[self.one])
 
     def room(self, ahead: float) -> Floats:
         """How many times its bytes an access takes up in a cache.
@@ -104,7 +123,8 @@ class Runs(NamedTuple):
             ahead: lines that are fetched beyond the end of a run.
         """
         parted = (self.widths > 1) > self.whole
-        every = self.access.apart.take(parted.argmax(axis=0))
+        apart = self.lying.apart
+        every = apart.take(parted.argmax(axis=0) * apart.shape[1] + self.one)
         lines = self.lines()
         taken = lines + ahead
         taken /= every
@@ -113,6 +133,23 @@ class Runs(NamedTuple):
         taken /= lines
         taken[~np.logical_or.reduce(parted, axis=0)] = 1.0
         return taken
+
+
+def whole_rows(widths: Floats, ends: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Where all dimensions after one are touched from end to end: D first in all shapes."""
+    whole = np.empty(widths.shape, bool)
+    whole[0] = True
+    reached = widths[:-1] >= ends
+    for k, one in enumerate(reached):
+        np.logical_and(whole[k], one, out=whole[k + 1])
+    return whole
+
+
+def run_lines(widths: Floats, whole: NDArray[np.bool_], lines: Floats | float) -> Floats:
+    """Lines of runs, on average, at least 1, by those of an element."""
+    size: Floats = np.multiply.reduce(np.where(whole, widths, 1.0), axis=0)
+    size *= lines  # a power of two: nothing is rounded
+    return np.maximum(size, 1.0, out=size)
 
 
 @frozen(eq=False)
@@ -225,9 +262,13 @@ class Walk:
         return out
 
     def widths(self, spans: Mapping[Axis, Floats], count: int) -> Floats:
-        """Widths of all dimensions, of each in its own states, of P candidates: a row a state."""
+        """Widths of all dimensions, of each in its own states, of P candidates: a row a state.
+
+        And a row of ones, as of dimensions that there are not.
+        """
         dimensions, _ = self._numbered
-        out = np.empty((dimensions[-1].rows.stop if dimensions else 0, count))
+        out = np.empty(((dimensions[-1].rows.stop if dimensions else 0) + 1, count))
+        out[-1] = 1.0
         for dimension in dimensions:
             out[dimension.rows] = dimension.widths(spans)
         return out
@@ -252,16 +293,18 @@ class Walk:
             widths, touched: as the walk finds them.
             states: one of all candidates, or of each.
         """
-        out = np.empty((len(self.accesses), touched.shape[-1]))
-        every = np.arange(touched.shape[-1]) if np.ndim(states) else None
-        for i, (access, lines) in enumerate(zip(self.accesses, out, strict=True)):
-            if access.packed:
-                own = touched[i, states] if every is None else touched[i, states, every]
-                np.divide(own, LINE_BYTES, out=lines)
-            elif access.dims:
-                lines[:] = self.runs(i, widths, states, every).lines()
-            else:
-                lines[:] = 1.0
+        rows, lying = self._rows[:, :, states], self.lying
+        if isinstance(states, np.ndarray):
+            every = np.arange(touched.shape[-1])
+            rows *= touched.shape[-1]
+            rows += every
+            columns, own = widths.take(rows), touched[:, states, every]
+        else:
+            columns, own = widths.take(rows, axis=0), touched[:, states]
+        whole = whole_rows(columns, lying.ends[:, :, None])
+        out = run_lines(columns, whole, lying.lines[:, None])
+        for i in self._packed:
+            np.divide(own[i], LINE_BYTES, out=out[i])
         return out
 
     def own_states(self, i: int) -> Places:
@@ -270,18 +313,40 @@ class Walk:
         return np.flatnonzero(np.diff(at, prepend=-1))
 
     def runs(
-        self, i: int, widths: Floats, states: int | Places, some: Places | None = None
+        self, of: int | Places, widths: Floats, states: int | Places, some: Places | None = None
     ) -> Runs:
-        """Runs of an access, for some candidates in a state of the walk each.
+        """Runs of an access, or one each, for some candidates in a state of the walk each.
 
-        Or for all of them in a state; in several, one after the other.
+        Or of one access for all of them in a state; in several, one after the other.
         """
-        rows = self._numbered[1][i].rows
+        rows, lying = self._rows[:, of, states], self.lying
         if some is None:
-            columns = widths.take(rows[:, states], axis=0).reshape(len(rows), -1)
+            columns = widths.take(rows, axis=0).reshape(len(rows), -1)
         else:
-            columns = widths.take(rows.take(states, axis=1) * widths.shape[1] + some)
-        return Runs.in_columns(self.accesses[i], columns)
+            rows = rows * widths.shape[1]
+            columns = widths.take(rows + some)
+        ends = lying.ends[:, of]
+        whole = whole_rows(columns, ends if isinstance(of, np.ndarray) else ends[:, None])
+        return Runs(lying, of, columns, whole)
+
+    @cached_property
+    def lying(self) -> Lying:
+        """How the accesses lie in memory."""
+        return Lying.of(self.accesses)
+
+    @cached_property
+    def _packed(self) -> list[int]:
+        return [i for i, access in enumerate(self.accesses) if access.packed]
+
+    @cached_property
+    def _rows(self) -> Places:
+        """Where the widths of each access are in each state of the walk: D x A x states."""
+        dimensions, touched = self._numbered
+        ones = dimensions[-1].rows.stop if dimensions else 0
+        out = np.full((len(self.lying.apart), len(touched), len(self.loops) + 1), ones, np.intp)
+        for i, one in enumerate(touched):
+            out[: len(one.rows), i] = one.rows
+        return out
 
     @cached_property
     def once(self) -> Places:

@@ -8,7 +8,7 @@ data (not at all if its address does not depend on the loop).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -76,8 +76,9 @@ def traffic_of(nest: BlockNest, facts: BlockFacts, table: Floats, machine: Machi
     moved *= passes.reshape(2, -1).take(at, axis=1).take(walk.once, axis=0)
     into = [moved[:, level] for level in range(len(sizes))]
     crowded = _crowded_out(walk, widths, touched, whole, fits[1], machine)
-    for i, some, states in crowded:
-        into[1][i, some] = touched[i, states, some] * passes[walk.once[i], states, some]
+    if crowded is not None:
+        of, some, states = crowded
+        into[1][of, some] = touched[of, states, some] * passes[walk.once[of], states, some]
     for level, near in enumerate(warm(facts, machine)):
         for i in near:  # what a producer has left need not come from beyond
             into[level][i] = np.maximum(into[level][i] - touched[i, -1], 0.0)
@@ -114,45 +115,44 @@ def _crowded_out(
     whole: Floats,
     fits: NDArray[np.uint8],
     machine: Machine,
-) -> Iterator[tuple[int, Places, Places]]:
-    """Accesses that stay in L2 for fewer states than all bytes would: candidates, and states.
+) -> tuple[Places, Places, Places] | None:
+    """Accesses that stay in L2 for fewer states than all bytes would, candidates, and states.
 
     An access in rows crowds itself out: a state must fit with as much room as these take; see
     `Runs.room`.
     """
     size, ahead = machine.l2_bytes, machine.stray_lines
-    most_of = _may_crowd(walk, size, ahead)
-    if not most_of:
-        return
-    some, count = np.flatnonzero(fits), whole.shape[1]
+    accesses, most = _may_crowd(walk, size, ahead)
+    if not len(accesses):
+        return None
+    some, count = fits.nonzero()[0], whole.shape[1]
     last = fits[some].astype(np.intp) - 1
-    begin = last * count + some
-    least = whole.take(begin)
-    for i, most in most_of.items():
-        own, states = touched[i], last + 1
-        going = np.flatnonzero(least + most * own.take(begin) > size)
-        if not len(going):
-            continue
-        while len(going):
-            at, one = states[going] - 1, some[going]
-            here = at * count + one
-            times = walk.runs(i, widths, at, one).room(ahead)
-            times -= 1.0
-            times *= own.take(here)
-            going = going[whole.take(here) + times > size]
-            states[going] -= 1
-            going = going[states[going] > 0]
-        moved = np.flatnonzero(states <= last)
-        yield i, some[moved], states[moved]
+    begin, flat = last * count + some, touched.reshape(len(touched), -1)
+    own = flat[accesses].take(begin, axis=1)
+    which, at = (whole.take(begin) + most * own > size).nonzero()
+    of, some, last = accesses[which], some[at], last[at]
+    states, going = last + 1, np.arange(len(at))
+    while len(going):
+        one, state = of[going], states[going] - 1
+        here = state * count + some[going]
+        times = walk.runs(one, widths, state, some[going]).room(ahead)
+        times -= 1.0
+        times *= flat[one, here]
+        going = going[whole.take(here) + times > size]
+        states[going] -= 1
+        going = going[states[going] > 0]
+    moved = (states <= last).nonzero()[0]
+    return of[moved], some[moved], states[moved]
 
 
 @lru_cache(maxsize=2048)
-def _may_crowd(walk: Walk, size: float, ahead: float) -> dict[int, float]:
+def _may_crowd(walk: Walk, size: float, ahead: float) -> tuple[Places, Floats]:
     """Accesses that may crowd themselves out, and of how many times their bytes they take most."""
     largest = sum(a.tensor_bytes for a in walk.accesses)
     rows = {i: a for i, a in enumerate(walk.accesses) if not a.packed and len(a.shape) > 1}
     most = {i: ahead + a.widest_apart for i, a in rows.items()}
-    return {i: n for i, n in most.items() if largest + n * rows[i].tensor_bytes > size}
+    some = [i for i, n in most.items() if largest + n * rows[i].tensor_bytes > size]
+    return np.array(some, np.intp), np.array([most[i] for i in some], np.float64)[:, None]
 
 
 def _local_traffic(nest: BlockNest, sizes: Sequence[float]) -> list[Floats]:
