@@ -49,6 +49,9 @@ _TABLE: Mapping[str, tuple[str, str, Mapping[str, Any], Make]] = {
     "mobilevit": ("MobileViTModel", "MobileViTConfig", {}, partial(_image, 256)),
     "mobilenet_v2": ("MobileNetV2ForImageClassification", "MobileNetV2Config", {}, _image),
     "regnet": ("RegNetForImageClassification", "RegNetConfig", {}, _image),
+    "bit": ("BitModel", "BitConfig", {}, _image),
+    "cvt": ("CvtModel", "CvtConfig", {}, _image),
+    "hiera": ("HieraModel", "HieraConfig", {}, _image),
     "poolformer": ("PoolFormerForImageClassification", "PoolFormerConfig", {}, _image),
     "levit": ("LevitModel", "LevitConfig", {}, _image),
     "pvt_v2": ("PvtV2Model", "PvtV2Config", {}, _image),
@@ -146,6 +149,7 @@ _TABLE: Mapping[str, tuple[str, str, Mapping[str, Any], Make]] = {
     "hubert": ("HubertModel", "HubertConfig", _USUAL, _of(1, 16000)),
     "wavlm": ("WavLMModel", "WavLMConfig", _USUAL, _of(1, 16000)),
     "ast": ("ASTModel", "ASTConfig", _USUAL, _of(1, 1024, 128)),
+    "sew": ("SEWModel", "SEWConfig", _TEXT, _of(1, 16000)),
     "hifigan": ("SpeechT5HifiGan", "SpeechT5HifiGanConfig", {}, _of(50, 80)),
     "perceiver": (
         "PerceiverModel", "PerceiverConfig",
