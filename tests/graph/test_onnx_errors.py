@@ -150,7 +150,7 @@ def test_symbolic_extents(tmp_path: Path) -> None:
         (("n", 4), {"x": (-2, 4)}, "has extent -2 in dimension 0"),
         ((-1, 4), {"x": (-2, 4)}, "has extent -2 in dimension 0"),
         (("n", 4), {"n": (-2,)}, "takes one positive number, or 0"),
-        (("n", 4), {"x": (2.5, 4)}, "does not consist of whole numbers"),
+        (("n", 4), {"x": (2.5, 4)}, "(2.5, 4), given for 'x', is no number, range or shape"),
     ],
 )
 def test_extents_that_are_no_extents(

@@ -14,6 +14,7 @@ from typing import Any
 from tilework.dtypes import integer_range, is_float
 from tilework.frozen import frozen
 from tilework.index.extents import known
+from tilework.index.symbols import is_static
 from tilework.te.expr import Binary, Cast, Const, Expr, binary
 from tilework.te.functions import cast
 
@@ -111,7 +112,10 @@ class Bounded:
         low, high = e.b, inner.b
         if not (isinstance(low, Const) and isinstance(high, Const)) or is_float(e.dtype):
             return None
-        return Bounded(inner.a, int(known(low.whole)), int(known(high.whole)))
+        ends = low.whole, high.whole
+        if not is_static(ends):  # an index
+            return None
+        return Bounded(inner.a, known(ends[0]), known(ends[1]))
 
 
 def magnitude(e: Expr) -> int:
@@ -120,8 +124,8 @@ def magnitude(e: Expr) -> int:
     if bounded is not None:
         return max(abs(bounded.low), abs(bounded.high))
     bits = e.a if isinstance(e, Cast) else None
-    if isinstance(bits, Binary) and bits.op == "&" and isinstance(bits.b, Const):
-        mask = known(bits.b.whole)
-        if 0 <= mask <= integer_range(e.dtype)[1]:
-            return mask
+    most = integer_range(e.dtype)[1]
+    mask = bits.b if isinstance(bits, Binary) and bits.op == "&" else None
+    if isinstance(mask, Const) and is_static((mask.whole,)) and 0 <= known(mask.whole) <= most:
+        return known(mask.whole)
     return max(map(abs, integer_range(e.dtype)))

@@ -9,7 +9,6 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -144,12 +143,7 @@ def _given(name: str, shape: Given, ranges: Mapping[str, Extent]) -> tuple[Exten
             f"'{name}' is an input, and '{shape}' the range of a symbol; give the input a shape "
             "that names the symbol"
         )
-    try:
-        return tuple(extent_of(name, n, ranges) if isinstance(n, str) else index(n) for n in shape)
-    except TypeError:
-        raise NetworkError(
-            f"the shape given for input '{name}' does not consist of whole numbers: {tuple(shape)}"
-        ) from None
+    return tuple(extent_of(name, n, ranges) if isinstance(n, str) else n for n in shape)
 
 
 def _fixed(dim: Any) -> int | None:
