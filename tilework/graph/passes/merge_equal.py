@@ -9,6 +9,7 @@ import numpy as np
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import COMMUTATIVE
+from tilework.runtime.content import let_go
 
 _SEEN = 64
 """Elements of a constant that are looked at before all of them."""
@@ -42,9 +43,10 @@ def _equal_constants(constants: Mapping[str, np.ndarray]) -> dict[str, str]:
     alike: dict[Hashable, list[str]] = {}
     out: dict[str, str] = {}
     for name, array in constants.items():
-        few = array.reshape(-1)[:: max(1, array.size // _SEEN)]
-        others = alike.setdefault((str(array.dtype), array.shape, few.tobytes()), [])
+        few = array.flat[:: max(1, array.size // _SEEN)].tobytes()  # nothing is copied whole
+        others = alike.setdefault((str(array.dtype), array.shape, few), [])
         equal = next((o for o in others if _same_bits(array, constants[o])), None)
+        let_go(array)
         if equal is None:
             others.append(name)
         else:
