@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
+
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
@@ -23,7 +26,7 @@ def too_little(arrays):
 
 
 @pytest.mark.parametrize("set_aside", [nothing, too_little])
-def test_what_finds_no_room_is_written_once_more(monkeypatch, set_aside):
+def test_what_finds_no_room_is_written_when_all_is_known(monkeypatch, set_aside):
     image = tw.compile(zoo.get("mlp", batch=2), TARGET).image
     with monkeypatch.context() as patched:
         patched.setattr(constants, "_set_aside", set_aside)
@@ -54,3 +57,14 @@ def test_matrices_of_a_file_are_turned_where_they_are_packed():
         np.testing.assert_allclose(
             tw.compile(net, "llvm -num-cores=1").run(row)[0], row @ weight, rtol=1e-5, atol=1e-5
         )
+
+
+def test_a_network_that_is_compiled_once_gives_its_constants_away(tmp_path):
+    net, kept = zoo.get("mlp", batch=2), zoo.get("mlp", batch=2)
+    arrays = [weakref.ref(a) for a in net.constants.values()]
+    image = tw.compile(net, TARGET, once=True).image
+    assert np.array_equal(image.constants, tw.compile(kept, TARGET).image.constants)
+    assert not net.constants and not any(a() is not None for a in arrays)
+    for again in (partial(tw.compile, net, TARGET), partial(net.to_onnx, tmp_path / "mlp.onnx")):
+        with pytest.raises(tw.TileworkError, match="once=True, which takes its constants"):
+            again()

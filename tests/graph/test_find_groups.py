@@ -9,6 +9,7 @@ import pytest
 from tests.graph.test_passes import Maker, ops, same_meaning
 from tests.graph.test_recognize import number
 from tilework.graph.passes import find_groups, optimize, recognize
+from tilework.index.symbols import symbol
 
 
 def norm_of_groups(m: Maker, x: str) -> str:
@@ -92,3 +93,16 @@ def test_rms_norms_of_groups_stay() -> None:
     y = m.op("reshape", m.op("relu", m.input("x", (2, 12, 4, 5))), shape=(2, 4, 60))
     net = m.finish([m.op("normalize", y, axes=(2,), epsilon=1e-3, center=False)])
     assert ops(find_groups(net)) == ops(net)
+
+
+def test_maps_whose_batch_and_size_a_run_decides() -> None:
+    n, h = symbol("n", 1, 4), symbol("h", 1, 9)
+    m = Maker("net")
+    y = m.op("reshape", m.op("relu", m.input("x", (n, 12, h, 5))), shape=(n, 4, 15 * h))
+    y = m.op("group_norm", y, groups=4, epsilon=1e-3, layout="NCHW")
+    net = m.finish([m.op("reshape", y, shape=(n, 12, h, 5))])
+    new = find_groups(net)
+    (norm,) = (v for v in new.nodes if v.op == "group_norm")
+    assert new.types[norm.name].shape == (n, 12, h, 5)
+    point = dict(zip(net.symbols, (7, 3), strict=True))
+    same_meaning(net.at(point), new.at(point))

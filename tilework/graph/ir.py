@@ -148,6 +148,20 @@ class Network:
         """The node that defines each computed value."""
         return {n.name: n for n in self.nodes}
 
+    def require_constants(self) -> None:
+        """Check that all that nodes read is there.
+
+        Raises:
+            NetworkError: a compile with ``once`` has taken the constants.
+        """
+        there = {*self.inputs, *self.constants, *self.producer}
+        gone = next((v for n in self.nodes for v in n.inputs if v not in there), None)
+        if gone is not None:
+            raise NetworkError(
+                f"the network '{self.name}' has no '{gone}' any more: it was compiled with "
+                "once=True, which takes its constants; read it again"
+            )
+
     @property
     def num_parameters(self) -> int:
         """Number of elements of all constants."""
@@ -159,6 +173,7 @@ class Network:
         Raises:
             NetworkError: the file cannot be written, or an operator has no ONNX form.
         """
+        self.require_constants()
         # by name: whoever writes a network knows networks, not the other way round
         importlib.import_module(_WRITER).to_onnx(self, path)
 

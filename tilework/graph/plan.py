@@ -98,8 +98,10 @@ def plan(
         once: nobody asks for it again: it is not kept.
 
     Raises:
-        NetworkError: the network does not type-check or cannot be lowered.
+        NetworkError: the network does not type-check or cannot be lowered, or has lost its
+            constants.
     """
+    net.require_constants()
     target = target or Target()
     limits, gathers = target.chain_limits(), target.reads_through_indices
     options = precision, limits, gathers, target.joins_windows, target.bounds_weights

@@ -5,7 +5,7 @@ Intrinsics exist for whole registers of some widths; operands of fewer lanes are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.function import Function
@@ -39,23 +39,42 @@ def _vpdpbusd(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: s
 
 def _vpmaddwd(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
     """Two products and an addition; sums of two products of words fit 32 bits."""
-    features = arith.declarations.features
-    most = 16 if "avx512bw" in features else 8 if "avx2" in features else 4
-    if acc.width > most:  # registers of integers are narrower than those of floats
+    if acc.width > _most_words(arith):
         return _in_halves(arith, row, acc, left, right, _vpmaddwd, "int16", 2)
-    fn, lanes = arith.fn, next(w for w in _PMADDWD if w >= acc.width)
-    name, sums, words = (
-        _PMADDWD[lanes],
-        vector_type("int32", lanes),
-        vector_type("int16", 2 * lanes),
-    )
-    arith.declarations.declare(f"declare {sums} @{name}({words}, {words})")
+    sums = _pairs_added(arith, _PMADDWD, acc.width, left, right, "int16", "int32", 1)
+    return arith.binary("+", acc, Ssa(sums, acc.width, "int32"))
+
+
+def _most_words(arith: Arithmetic) -> int:
+    """Lanes of 32 bits in a register of integers, which may be narrower than those of floats."""
+    features = arith.declarations.features
+    return 16 if "avx512bw" in features else 8 if "avx2" in features else 4
+
+
+def _pairs_added(
+    arith: Arithmetic,
+    names: Mapping[int, str],
+    width: int,
+    left: str,
+    right: str,
+    dtype: str,
+    wider: str,
+    sums: int,
+) -> str:
+    """Sums of products of two neighbours of ``dtype``, so many for each of ``width`` lanes.
+
+    Args:
+        names: of the function of a register, by its lanes.
+        wider: type of the sums.
+    """
+    fn, lanes = arith.fn, next(w for w in names if w >= width)
+    given, out = vector_type(dtype, 2 * sums * lanes), vector_type(wider, sums * lanes)
+    arith.declarations.declare(f"declare {out} @{names[lanes]}({given}, {given})")
     a, b = left, right
-    if acc.width < lanes:
-        a, b = (_grown(fn, v, "int16", 2 * acc.width, 2 * lanes) for v in (a, b))
-    out = fn.emit(f"call {sums} @{name}({words} {a}, {words} {b})")
-    products = Ssa(_first(fn, out, "int32", lanes, acc.width), acc.width, "int32")
-    return arith.binary("+", acc, products)
+    if width < lanes:
+        a, b = (_grown(fn, v, dtype, 2 * sums * width, 2 * sums * lanes) for v in (a, b))
+    whole = fn.emit(f"call {out} @{names[lanes]}({given} {a}, {given} {b})")
+    return _first(fn, whole, wider, sums * lanes, sums * width)
 
 
 _PMADDWD = {
@@ -81,22 +100,9 @@ def _vpmaddwd_quads(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, ri
 
 def _vpmaddubsw(arith: Arithmetic, row: Instruction, acc: Ssa, left: str, right: str) -> Ssa:
     """Sums of two products, which the row's types keep within 16 bits, then of two of these."""
-    features = arith.declarations.features
-    most = 16 if "avx512bw" in features else 8 if "avx2" in features else 4
-    if acc.width > most:
+    if acc.width > _most_words(arith):
         return _in_halves(arith, row, acc, left, right, _vpmaddubsw, "int8", 4)
-    fn, lanes = arith.fn, next(w for w in _PMADDUBSW if w >= acc.width)
-    name, words, bytes_ = (
-        _PMADDUBSW[lanes],
-        vector_type("int16", 2 * lanes),
-        vector_type("int8", 4 * lanes),
-    )
-    arith.declarations.declare(f"declare {words} @{name}({bytes_}, {bytes_})")
-    a, b = left, right
-    if acc.width < lanes:
-        a, b = (_grown(fn, v, "int8", 4 * acc.width, 4 * lanes) for v in (a, b))
-    sums = fn.emit(f"call {words} @{name}({bytes_} {a}, {bytes_} {b})")
-    pairs = _first(fn, sums, "int16", 2 * lanes, 2 * acc.width)
+    pairs = _pairs_added(arith, _PMADDUBSW, acc.width, left, right, "int8", "int16", 2)
     ones = arith.splat(Ssa("1", 1, "int16"), 2 * acc.width).ssa
     return _vpmaddwd(arith, row, acc, pairs, ones)
 
