@@ -74,9 +74,9 @@ def test_a_session_compiles_in_the_memory_of_the_weights(bits, tmp_path, monkeyp
     """A large file is mapped, and goes as it is packed, as does what is computed of it."""
     monkeypatch.setenv("TILEWORK_CACHE", "off")
     rng, paths = np.random.default_rng(0), []
-    for n in (64, 6144 if bits == 4 else 3072):
+    for n in (64, 3072 if bits == 4 else 1536):
         nodes, tensors, x = [], [], "x"
-        for i in range(4):
+        for i in range(16):
             if bits == 4:
                 q = rng.integers(0, 256, (n, n // 32, 16), np.uint8)
                 s = rng.random((n, n // 32), np.float32)
@@ -100,7 +100,7 @@ def test_a_session_compiles_in_the_memory_of_the_weights(bits, tmp_path, monkeyp
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600
     )
-    assert int(done.stdout) < 1.9 * paths[-1].stat().st_size  # before: 3.6 and 3.1
+    assert int(done.stdout) < (1.5 if bits == 4 else 1.3) * paths[-1].stat().st_size
 
 
 @MAPS
