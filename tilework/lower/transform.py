@@ -100,7 +100,8 @@ class TransformTile:
         stages = [s.reduce for s in self.transform.stages]
         points = AtPoints(data, self._point({}), stages, plain_read(self.ctx))
         loaded = (
-            s if isinstance(s, Stmt) else self._set(s[0], points.at(s[1])) for s in self._statements
+            s if isinstance(s, Stmt) else self._set(s[0], points.at(s[1]))
+            for s in self._statements
         )
         return seq(claim, nest([(self.lane, self.lane.extent, "vector")], seq(*loaded)))
 
@@ -178,7 +179,7 @@ class TransformTile:
 class AtPoints:
     """An expression at many points, as `tilework.lower.common.bind` has it at one.
 
-    What depends on one of the moving axes is the same node wherever that axis is at the same place.
+    What depends on some of the moving axes is one node wherever these are at the same places.
 
     Args:
         e: the expression.
