@@ -56,6 +56,15 @@ class OneByOne:
         if self._few:
             self._own = {} if self._ends_in_math(s) else None
 
+    @property
+    def under_way(self) -> bool:
+        """Whether sums are handed on for a vector that ends in a function."""
+        return self._own is not None
+
+    def leave(self) -> None:
+        """The vector under way, if any, is done."""
+        self._own = None
+
     def handed_on(self, values: Mapping[Key, Ssa], key: Key) -> Ssa:
         """What a register holds, for the vector under way.
 

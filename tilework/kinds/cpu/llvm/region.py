@@ -24,6 +24,7 @@ from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
 from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
+from tilework.kinds.cpu.llvm.updates import Updates
 from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.kinds.cpu.llvm.weave import is_long, woven
 from tilework.lower import ir
@@ -72,6 +73,7 @@ class RegionCode:
         self.dots = Dots(self.memory, self.arithmetic)
         self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
+        self.updates = Updates(self.expressions)
         self._facts, self._weaves = Facts(), False
         self._longs: dict[int, tuple[ir.For, bool]] = {}
         self._ends: list[int] = []  # of stores, in the block
@@ -157,8 +159,9 @@ class RegionCode:
     def _stmt(self, s: ir.Stmt) -> None:
         match s:
             case ir.Store():  # most statements, and the match takes its cases in order
-                self.memory.registers.one_by_one.begin(s)
-                self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
+                if not self.updates.emitted(s):
+                    self.memory.registers.one_by_one.begin(s)
+                    self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
                 self._ends.append(len(self.fn.block.body))
             case ir.Seq():
                 for part in s.stmts:
