@@ -94,9 +94,10 @@ class OneByOne:
 
     def _ends_in_math(self, s: Store) -> bool:
         """Whether a value goes to memory through a function that is written out."""
+        if s.buffer.scope == "register":
+            return False
         hit = self._ends.get(id(s))
         if hit is None:
             calls = (n for n in walk(s.value, VALUES) if isinstance(n, Call))
-            long = s.buffer.scope != "register" and any(n.name in INLINED for n in calls)
-            hit = self._ends[id(s)] = (s, long)
+            hit = self._ends[id(s)] = (s, any(n.name in INLINED for n in calls))
         return hit[1]

@@ -161,13 +161,13 @@ class RegionCode:
             case ir.Store():  # most statements, and the match takes its cases in order
                 if not self.updates.emitted(s):
                     self.memory.registers.one_by_one.begin(s)
-                    self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
+                    self.memory.store(s.buffer, s.indices, self.expressions.value(s.value))
                 self._ends.append(len(self.fn.block.body))
             case ir.Seq():
                 for part in s.stmts:
                     self._stmt(part)
             case ir.Claim():
-                self.memory.claim(s.buffer, s.indices, s)
+                self.memory.claim(s.buffer, s.indices)
             case ir.Matrix():
                 self.matrix.emit(s)
             case ir.For(kind="unroll" | "vector") if not self._weaves and self._long(s):

@@ -89,8 +89,8 @@ class Updates:
         if any(x.buffer.scope == "register" for x in (a, b)):
             return None
         flat = self._addresses.flat
-        form = flat(s, s.buffer, s.indices)
-        forms = [flat(x, x.buffer, x.indices) for x in (a, b)]
+        form = flat(s.buffer, s.indices)
+        forms = [flat(x.buffer, x.indices) for x in (a, b)]
         if form is None or forms[0] is None or forms[1] is None:
             return None
         factors = _Operand(a.buffer, forms[0]), _Operand(b.buffer, forms[1])
