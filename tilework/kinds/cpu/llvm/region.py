@@ -24,11 +24,11 @@ from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
 from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
-from tilework.kinds.cpu.llvm.updates import Updates
+from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates
 from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.kinds.cpu.llvm.weave import is_long, woven
 from tilework.lower import ir
-from tilework.te.expr import Expr, walk
+from tilework.te.expr import Axis, Expr, walk
 
 _REGISTERS, _TOGETHER = 32, 4
 """Registers of 512 bits, and the most loads of neighbouring vectors that LLVM brings together."""
@@ -206,6 +206,8 @@ class RegionCode:
 
     def _expanded(self, s: ir.For) -> None:
         ordered = by_element(s, self.addresses)
+        if self._updated(s, ordered):
+            return
         if ordered is None:
             apart = self._crowded(s)
             for i in range(_static(s.extent)):
@@ -219,6 +221,20 @@ class RegionCode:
             for var, i in point.items():
                 self.bindings.bind(var, i)
             self._stmt(body)
+
+    def _updated(self, s: ir.For, ordered: tuple[ir.Stmt, list[dict[Axis, int]]] | None) -> bool:
+        """Emit loops around vectors that update registers at once, if these are such."""
+        nest = ExpandedNest.of(s, None if ordered is None else ordered[1])
+        if nest is None or self._weaves:
+            return False
+        loops, vector = [s], s.body
+        while isinstance(vector, ir.For) and vector.kind == "unroll":
+            loops.append(vector)
+            vector = vector.body
+        assert isinstance(vector, ir.For)
+        if ordered is None and any(map(self._crowded, loops)):
+            return False
+        return self.updates.nest(nest, [*self._cut(vector, self._lanes(vector))])
 
     def _crowded(self, s: ir.For) -> bool:
         """Whether vectors of several steps of a reduction have no room beside its accumulators.
