@@ -8,13 +8,14 @@ from itertools import pairwise
 
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbol, range_of
+from tilework.index.symbols import range_of
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Bindings, Dynamic
 from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.expressions import Expressions
+from tilework.kinds.cpu.llvm.extents import RegionSymbols
 from tilework.kinds.cpu.llvm.facts import Facts
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.integers import Integers
@@ -64,7 +65,7 @@ class RegionCode:
         given = "i64 %start, i64 %stop, i64 %tid" if several else "i64 %tid, i64 %nt"
         self.fn = Function(f"define void @SYMBOL(ptr %bases, {given}) #0")
         self.bindings = Bindings()
-        symbols = _Symbols(self.fn, len(used_buffers(region.body)) + 1)
+        symbols = RegionSymbols(self.fn, len(used_buffers(region.body)) + 1)
         self.symbols = symbols.places
         self.integers = Integers(self.fn, self.bindings, symbols.value)
         self.addresses = Addresses(self.integers)
@@ -227,14 +228,9 @@ class RegionCode:
         nest = ExpandedNest.of(s, None if ordered is None else ordered[1])
         if nest is None or self._weaves:
             return False
-        loops, vector = [s], s.body
-        while isinstance(vector, ir.For) and vector.kind == "unroll":
-            loops.append(vector)
-            vector = vector.body
-        assert isinstance(vector, ir.For)
-        if ordered is None and any(map(self._crowded, loops)):
+        if ordered is None and any(map(self._crowded, nest.loops)):
             return False
-        return self.updates.nest(nest, [*self._cut(vector, self._lanes(vector))])
+        return self.updates.nest(nest, [*self._cut(nest.vectors, self._lanes(nest.vectors))])
 
     def _crowded(self, s: ir.For) -> bool:
         """Whether vectors of several steps of a reduction have no room beside its accumulators.
@@ -381,25 +377,6 @@ class RegionCode:
             fn.line(f"br label %{done}")
         fn.begin(done)
         self._forget()
-
-
-class _Symbols:
-    """The symbols that a region asks for, which the caller hands over behind its buffers.
-
-    Attributes:
-        places: of each, in the order in which they were asked for.
-    """
-
-    def __init__(self, fn: Function, first: int) -> None:
-        self.fn, self.first = fn, first
-        self.places: dict[Symbol, int] = {}
-
-    def value(self, symbol: Symbol) -> str:
-        """The value of a symbol."""
-        at = self.first + self.places.setdefault(symbol, len(self.places))
-        text = f"getelementptr ptr, ptr %bases, i64 {at}"
-        slot = self.fn.hoist(0, text, text)
-        return self.fn.hoist(0, ("symbol", symbol), f"load i64, ptr {slot}")
 
 
 def _static(extent: Extent | Expr) -> int:

@@ -58,37 +58,35 @@ class ExpandedNest:
     """Expanded loops around a vector loop of one statement.
 
     Attributes:
-        loops: with their extents, outermost first.
-        vector: the vector loop's variable.
-        points: of the loops, where they have another order than these.
+        loops: the expanded ones, outermost first.
+        points: of these loops, where they have another order.
     """
 
-    loops: tuple[tuple[Axis, int], ...]
-    vector: Axis
+    loops: tuple[For, ...]
+    vectors: For
     store: Store
     points: Sequence[Mapping[Axis, int]] | None
 
     @staticmethod
     def of(s: For, points: Sequence[Mapping[Axis, int]] | None) -> ExpandedNest | None:
         """The nest that a loop is; None if it is none whose points are all alike."""
-        loops, body = [], s
-        while body.kind == "unroll":
-            if not (isinstance(body.extent, int) and isinstance(body.body, For)):
-                return None
-            loops.append((body.var, body.extent))
-            body = body.body
-        if body.kind != "vector" or body.active is not None or not isinstance(body.body, Store):
+        loops: list[For] = []
+        while s.kind == "unroll" and isinstance(s.extent, int) and isinstance(s.body, For):
+            loops.append(s)
+            s = s.body
+        if s.kind != "vector" or s.active is not None or not isinstance(s.body, Store):
             return None
-        return ExpandedNest(tuple(loops), body.var, body.body, points)
+        return ExpandedNest(tuple(loops), s, s.body, points)
 
     def moved(self, form: Form[Axis]) -> list[Extent]:
         """How far from the loops' first point a form is at each of them, in order."""
-        steps = [(axis, form.step(axis), n) for axis, n in self.loops]
+        steps = [(s.var, form.step(s.var), s.extent) for s in self.loops]
         if self.points is not None:
             return [sum((c * p[axis] for axis, c, _ in steps), 0) for p in self.points]
         out: list[Extent] = [0]
-        for _, c, n in steps:
-            out = [at + c * i for at in out for i in range(n)]
+        for _, c, count in steps:
+            assert isinstance(count, int)
+            out = [at + c * i for at in out for i in range(count)]
         return out
 
 
@@ -118,11 +116,11 @@ class Updates:
         update, bindings = self._of(nest.store), self._memory.bindings
         if update is None:
             return False
-        for axis, _ in nest.loops:
-            bindings.bind(axis, 0)
+        for s in nest.loops:
+            bindings.bind(s.var, 0)
         places = []
         for lane in lanes:
-            bindings.bind(nest.vector, lane if lane.width > 1 else lane.offset)
+            bindings.bind(nest.vectors.var, lane if lane.width > 1 else lane.offset)
             place = self._place(update)
             if place is None:
                 return False
