@@ -43,10 +43,14 @@ class Progress:
         """One more part is done."""
         self._done += 1
         now = time.monotonic()
-        if now >= self._due and sys.stderr is not None and sys.stderr.isatty():
-            self._due = now + _EACH_S
-            self._shown = True
-            self._say(self._text(now - self._began))
+        if now < self._due:
+            return
+        if sys.stderr is None or not sys.stderr.isatty():
+            self._due = float("inf")  # asking the system costs a turn of Python's lock
+            return
+        self._due = now + _EACH_S
+        self._shown = True
+        self._say(self._text(now - self._began))
 
     def _text(self, passed_s: float) -> str:
         left_s = passed_s * max(0, self._parts - self._done) / self._done

@@ -175,6 +175,13 @@ def test_convert_layout(layout: str) -> None:
         assert relative_error(a, b) < 1e-5
 
 
+def test_a_converted_weight_is_no_copy() -> None:
+    m = Maker("net")
+    net = m.finish([m.conv(m.input("x", (1, 3, 4, 5)), 6, layout="NCHW")])
+    (before,), (after,) = net.constants.values(), convert_layout(net).constants.values()
+    assert after.shape != before.shape and np.shares_memory(before, after)
+
+
 def test_zoo_has_transposes_at_the_boundary_alone() -> None:
     net = convert_layout(zoo.get("resnet-18", layout="NCHW", image_shape=(3, 64, 64)))
     perms = [n.inputs[0] for n in net.nodes if n.op == "transpose"]

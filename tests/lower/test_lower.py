@@ -9,12 +9,13 @@ from tests.hosts import x86
 from tests.te.workloads import conv2d_relu, matmul
 from tilework import te
 from tilework.errors import ScheduleError
-from tilework.lower.ir import For, Store, walk_stmts
+from tilework.lower.ir import VALUES, For, If, Load, Store, walk_stmts
 from tilework.lower.register_tiles.program import lower, lowerable
 from tilework.space import SearchSpace
 from tilework.space.levels import Level, Levels, Role
 from tilework.space.packing import Packing
 from tilework.target import Target
+from tilework.te.expr import walk
 
 TARGET = Target(x86("x86-64-v4", 2))
 
@@ -109,3 +110,23 @@ REDUCE, INNER, TILE = Level("R", Role.serial), Level("R", Role.inner), Level("S"
 def test_levels_that_no_code_is_made_for(form, good, levels):
     """A kind with such levels would get programs that leave elements out, or sum too little."""
     assert lowerable(Levels(levels), form) is good
+
+
+def test_codes_of_a_transform_inside_and_at_borders_share_what_they_compute():
+    dag = te.ComputeDAG(conv2d_relu(1, 14, 14, 32, 64))
+    forms = [s for s in SearchSpace.derive(dag, TARGET).sketches if s.transforms]
+    programs = (lower(s, s.sample(np.random.default_rng(0), 1)[0]).program for s in forms)
+    bodies = (program.regions[0].body for program in programs)
+    branch = next(s for body in bodies for s in walk_stmts(body) if isinstance(s, If))
+    inside, border = (
+        {s for s in walk_stmts(b) if isinstance(s, Store)} for b in (branch.then, branch.orelse)
+    )
+    assert len(inside) == len(border)
+    assert len(inside - border) == 16  # the data
+    read = [
+        e
+        for s in inside & border
+        for e in walk(s.value, VALUES)
+        if isinstance(e, Load) and e.buffer.scope == "register"
+    ]
+    assert len(set(read)) == len({e.indices[0] for e in read})  # each value is one node

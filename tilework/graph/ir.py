@@ -43,7 +43,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
 from os import PathLike
@@ -320,8 +319,10 @@ class Builder:
         source = self._source
         if source is None or source.producer.get(node.name) is not node or node.name in self.types:
             return self.op(node.op, *inputs, name=node.name, **node.attrs)
-        if any(self.types[v] != source.types[o] for v, o in zip(inputs, node.inputs, strict=True)):
-            return self.op(node.op, *inputs, name=node.name, **node.attrs)
+        for new, old in zip(inputs, node.inputs, strict=True):
+            kind, before = self.types[new], source.types[old]
+            if kind is not before and kind != before:
+                return self.op(node.op, *inputs, name=node.name, **node.attrs)
         self.types[node.name] = source.types[node.name]
         same = inputs == node.inputs
         self.producer[node.name] = node if same else replace(node, inputs=inputs)
@@ -381,9 +382,10 @@ def rewrite(net: Network, rule: Rule) -> Network:
     new = b.renamed = dict(zip(known, known, strict=True))
     for node in net.nodes:
         inputs = tuple([new[v] for v in node.inputs])
-        value = None
-        with suppress(Undecided, UnknownExtent):
+        try:
             value = rule(b, node, inputs)
+        except (Undecided, UnknownExtent):
+            value = None
         new[node.name] = b.keep(node, inputs) if value is None else value
     rewritten = b.finish([new[v] for v in net.outputs], net.names)
     same = (

@@ -101,6 +101,13 @@ def expanded_loops(
 
 def bind(e: Expr, axes: Mapping[Axis, Expr], resolve: Resolver) -> Expr:
     """Replace axes by index expressions and reads by what ``resolve`` returns for them."""
+    return rewritten(e, binding(axes, resolve))
+
+
+def binding(
+    axes: Mapping[Axis, Expr], resolve: Resolver
+) -> Callable[[Expr, tuple[Expr, ...]], Expr | None]:
+    """What `bind` has in the place of a node of new parts: for `rewritten`."""
 
     def bound(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
         match node:
@@ -112,7 +119,7 @@ def bind(e: Expr, axes: Mapping[Axis, Expr], resolve: Resolver) -> Expr:
                 return resolve(node.tensor.op, node, kids)
         return None
 
-    return rewritten(e, bound)
+    return bound
 
 
 def divide(op: str, a: Expr, b: Expr) -> Expr:

@@ -61,10 +61,9 @@ def overwritable(program: Program) -> frozenset[int]:
             for load in read:
                 if load.buffer is out:
                     return frozenset()
-                same = load.buffer in early or (
-                    here is not None and position(load.indices, load.buffer.strides) == here
-                )
-                if load.buffer in good and not same:
+                if load.buffer not in good or load.buffer in early:
+                    continue
+                if here is None or position(load.indices, load.buffer.strides) != here:
                     good.discard(load.buffer)
     return frozenset(i for i, b in enumerate(program.inputs) if b in good)
 

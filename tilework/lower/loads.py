@@ -13,7 +13,10 @@ _LEAVES = frozenset({Axis, Const})
 
 
 def loads(roots: Sequence[Expr], seen: set[Expr]) -> list[Load]:
-    """The loads of expressions, those in indices included, without nodes that were ``seen``."""
+    """The loads of expressions, those in indices included, without nodes that were ``seen``.
+
+    Indices of registers read nothing.
+    """
     out, left = [], [*roots[::-1]]
     while left:
         node = left.pop()
@@ -22,5 +25,7 @@ def loads(roots: Sequence[Expr], seen: set[Expr]) -> list[Load]:
         seen.add(node)
         if isinstance(node, Load):
             out.append(node)
+            if node.buffer.scope == "register":
+                continue
         left += PARTS[type(node)](node)[::-1]
     return out

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,44 +55,71 @@ class Packing:
         """
         if tuple(array.shape) != self.shape:
             raise ValueError(f"packing expects shape {list(self.shape)}, got {list(array.shape)}")
-        transform = self.transform
-        shape = self.shape if transform is None else transform.shape
-        padded = [(0, math.prod(t) - s) for t, s in zip(self.tiles, shape, strict=True)]
-        fits = not any(after for _, after in padded)
-        if transform is not None and fits and not self.tf32 and out is not None:
-            self._apply_parts(transform, array, out)
-            return out
+        transform, shape = self.transform, self.shape
+        parts: Iterable[tuple[slice | None, NDArray[Any]]] = [(None, array)]
+        first, kind = 0, array.dtype
         if transform is not None:
-            array = transform.apply(array)
-        if self.limits is not None:
-            array = np.clip(array, *self.limits)
-        if self.tf32:
-            array = round_tf32(array)
-        if not fits:
-            array = np.pad(array, padded)
-        split = array.reshape([t for dim in self.tiles for t in dim]).transpose(self.order)
+            shape, first, kind = transform.shape, len(transform.window), transform.kind(array)
+            parts = transform.parts(array)
         if out is None:
-            return np.ascontiguousarray(split)
-        _copy(out, split)
+            out = np.empty(self.packed_shape, kind)
+        for part, some in parts:
+            begin = [0] * len(shape)
+            if part is not None:
+                begin[first] = part.start
+            if self.limits is not None:
+                some = np.clip(some, *self.limits)
+            self._place(out, round_tf32(some) if self.tf32 else some, begin)
+        self._fill(out, shape)
         return out
 
-    def _apply_parts(
-        self, transform: WeightTransform, array: NDArray[Any], out: NDArray[Any]
-    ) -> None:
-        """`apply`, of which each part is written before the next one is computed."""
-        points = len(transform.window)
-        first, tiles = self.tiles[points], [n for dim in self.tiles for n in dim]
-        before = sum(map(len, self.tiles[:points]))
-        after = tiles[before + len(first) :]
-        split = out.transpose(np.argsort(self.order))  # by tile axes as they are numbered
-        inner = first[-1]
-        ranges = [range(at, at + inner) for at in range(0, math.prod(first), inner)]
-        for part, transformed in transform.parts(array, ranges):
-            at = np.unravel_index(part.start // inner, first[:-1]) if first[:-1] else ()
-            begin = part.start % inner
-            some = slice(begin, begin + part.stop - part.start)
-            place = split[(*(slice(None),) * before, *at, some)]
-            _copy(place, transformed.reshape(*tiles[:before], part.stop - part.start, *after))
+    def _place(self, out: NDArray[Any], array: NDArray[Any], begin: Sequence[int]) -> None:
+        """Write a part of the tensor that begins there where it belongs."""
+        ranges = zip(self.tiles, begin, array.shape, strict=True)
+        for blocks in itertools.product(*[[*_blocks(t, a, a + n)] for t, a, n in ranges]):
+            cut = [s for axes, _ in blocks for s in axes]
+            own = zip(blocks, begin, strict=True)
+            some = _at(array, [slice(r.start - a, r.stop - a) for (_, r), a in own])
+            some = some.reshape([s.stop - s.start for s in cut])
+            _copy(_at(out, [cut[i] for i in self.order]), some.transpose(self.order))
+
+    def _fill(self, out: NDArray[Any], shape: Sequence[int]) -> None:
+        """Write zeros where tiles exceed their dimension."""
+        whole = [[slice(0, n) for n in tiles] for tiles in self.tiles]
+        for d, (tiles, size) in enumerate(zip(self.tiles, shape, strict=True)):
+            for axes, _ in _blocks(tiles, size, math.prod(tiles)):
+                cut = [s for own in (*whole[:d], axes, *whole[d + 1 :]) for s in own]
+                _at(out, [cut[i] for i in self.order])[...] = 0
+
+
+def _at(array: NDArray[Any], slices: Sequence[slice]) -> NDArray[Any]:
+    """A part of an array, also of one without dimensions."""
+    where: Any = (..., *slices)
+    part: NDArray[Any] = array[where]
+    return part
+
+
+def _blocks(tiles: Sequence[int], start: int, stop: int) -> Iterator[tuple[list[slice], range]]:
+    """A range of a dimension as blocks of its tile axes: of each, slices of these, and its range.
+
+    A dimension of 100 in tiles of 4, 8 and 4: three whole ones of 32, and one of the last eight.
+    """
+    if start >= stop:
+        return
+    inner = math.prod(tiles[1:])
+    first, last = -(-start // inner), stop // inner
+    if first <= last:
+        split = first * inner, last * inner
+        if first < last:
+            yield [slice(first, last), *(slice(0, n) for n in tiles[1:])], range(*split)
+        ends = [(start, split[0]), (split[1], stop)]
+    else:
+        ends = [(start, stop)]
+    for a, b in ends:
+        at = a // inner
+        for axes, some in _blocks(tiles[1:], a - at * inner, b - at * inner):
+            moved = range(some.start + at * inner, some.stop + at * inner)
+            yield [slice(at, at + 1), *axes], moved
 
 
 def _copy(out: NDArray[Any], array: NDArray[Any]) -> None:

@@ -101,8 +101,8 @@ class _Converter:
         perm = weights_order(len(self.net.types[value].shape), self.layout)
         if value not in self.net.constants:
             return self.b.op("transpose", self._as_plain(value), perm=perm)
-        weight = self.net.constants[value].transpose(perm)
-        return self.b.constant(np.ascontiguousarray(weight), value)
+        # not a copy: weights are read once more, when they are packed
+        return self.b.constant(self.net.constants[value].transpose(perm), value)
 
 
 def _maps(node: Node) -> tuple[str, ...]:

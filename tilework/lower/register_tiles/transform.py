@@ -28,13 +28,12 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
 
     def inner(spans: dict[Axis, Span]) -> Stmt:
         sizes = {a: s.size for a, s in spans.items()}
-        whole = TransformTile(ctx, block_nest, transform, loops.base, sizes, transform.data).code()
-        data = transform.data
+        tile, data = TransformTile(ctx, block_nest, transform, loops.base, sizes), transform.data
+        whole = tile.code(data)
         inside = _inside(data, block.reduce)
         if inside is None or not isinstance(data, IfThenElse):
             return whole
-        plain = TransformTile(ctx, block_nest, transform, loops.base, sizes, data.a).code()
-        return If(bind(inside, loops.base, plain_read(ctx)), plain, whole)
+        return If(bind(inside, loops.base, plain_read(ctx)), tile.code(data.a), whole)
 
     served = served_by(block.spatial, loops.tile, {}, ctx.lanes)
     return loops.around(

@@ -59,7 +59,8 @@ def _sample(
     picked = np.array(sorted({*largest.tolist(), *spread.tolist()}))
     source = tuple(len(picked) if d == out else s for d, s in enumerate(transform.source))
     chosen = WeightTransform(transform.tile, source, transform.window, transform.rest)
-    return chosen, np.take(weight, picked, axis=out)
+    where: Any = (*(slice(None),) * out, picked)
+    return chosen, weight[where]  # `np.take` would copy all of a view first
 
 
 def _points_first(transform: WeightTransform, weight: NDArray[Any]) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -51,19 +51,13 @@ class WeightTransform:
         """
         import numpy as np
 
-        u, first = np.empty(self.shape, self._kind(weight)), len(self.window)
-        for part, transformed in self.parts(weight, [range(self.shape[first])]):
+        u, first = np.empty(self.shape, self.kind(weight)), len(self.window)
+        for part, transformed in self.parts(weight):
             u.swapaxes(0, first)[part] = transformed.swapaxes(0, first)
         return u
 
-    def parts(
-        self, weight: NDArray[Any], ranges: Iterable[range]
-    ) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """What `apply` returns in parts, each of some of its first dimension that is no point.
-
-        Args:
-            ranges: of that dimension; a part lies within one.
-        """
+    def parts(self, weight: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """What `apply` returns in parts, each of some of its first dimension that is no point."""
         import numpy as np
 
         gone = [d for d in range(weight.ndim) if d not in (*self.window, *self.rest)]
@@ -72,17 +66,17 @@ class WeightTransform:
         taps = weight.transpose((*self.window, *self.rest, *gone))
         points, others = self.shape[: len(self.window)], self.shape[len(self.window) + 1 :]
         step = max(_PIECE // max(math.prod(others), 1), 1)
-        kind, before = self._kind(weight), (slice(None),) * len(self.window)
-        for whole in ranges:
-            for at in whole[::step]:
-                part = slice(at, min(at + step, whole.stop))
-                some = taps[(*before, part)].astype(np.float64, order="C")
-                some = some.reshape(all_axes.shape[1], part.stop - at, -1)
-                u = np.empty((len(all_axes), *some.shape[1:]))
-                # a product for each: so short ones are no work for BLAS's threads
-                np.matmul(all_axes, some.swapaxes(0, 1), out=u.swapaxes(0, 1))
-                yield part, u.astype(kind).reshape(*points, part.stop - at, *others)
+        kind, before = self.kind(weight), (slice(None),) * len(self.window)
+        size = self.shape[len(self.window)]
+        for at in range(0, size, step):
+            part = slice(at, min(at + step, size))
+            some = taps[(*before, part)].astype(np.float64, order="C")
+            some = some.reshape(all_axes.shape[1], part.stop - at, -1)
+            u = np.empty((len(all_axes), *some.shape[1:]))
+            # a product for each: so short ones are no work for BLAS's threads
+            np.matmul(all_axes, some.swapaxes(0, 1), out=u.swapaxes(0, 1))
+            yield part, u.astype(kind).reshape(*points, part.stop - at, *others)
 
-    def _kind(self, weight: NDArray[Any]) -> Any:
+    def kind(self, weight: NDArray[Any]) -> Any:
         """The element type of what the transform returns."""
         return "float32" if str(weight.dtype) == "bfloat16" else weight.dtype

@@ -27,20 +27,19 @@ class Addresses:
 
     def __init__(self, integers: Integers) -> None:
         self.integers = integers
-        self._flat: dict[int, tuple[object, Form[Axis] | None]] = {}
+        self._flat: dict[tuple[int, int], tuple[object, object, Form[Axis] | None]] = {}
         self._last: dict[tuple[str, Buffer, Terms], tuple[Extent, str]] = {}
 
-    def flat(self, key: object, buffer: Buffer, indices: tuple[Expr, ...]) -> Form[Axis] | None:
+    def flat(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Form[Axis] | None:
         """Linear form of an access's flat element index; None if it has none.
 
-        Args:
-            key: the access itself, under which the form is kept.
-            buffer, indices: what is accessed.
+        It is worked out once for a tuple of indices, which accesses of an element may share.
         """
-        hit = self._flat.get(id(key))
+        key = id(buffer), id(indices)
+        hit = self._flat.get(key)
         if hit is None:
-            hit = self._flat[id(key)] = (key, position(indices, buffer.strides))
-        return hit[1]
+            hit = self._flat[key] = (buffer, indices, position(indices, buffer.strides))
+        return hit[2]
 
     def pointer(self, buffer: Buffer, terms: Terms, const: Extent) -> str:
         """Address of an element: a shared dynamic part, and a constant that the access folds."""

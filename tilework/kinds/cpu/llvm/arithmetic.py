@@ -52,7 +52,12 @@ class Arithmetic:
 
     def multiply_add(self, x: Ssa, y: Ssa, z: Ssa) -> Ssa:
         """``x * y + z``, fused where the target can."""
-        a, b, c = (x, y, z) if x.width == y.width == z.width else self.match(x, y, z)
+        a, b, c = x, y, z
+        if not x.width == y.width == z.width:
+            width = max(x.width, y.width, z.width)
+            a = x if x.width == width else self.splat(x, width)
+            b = y if y.width == width else self.splat(y, width)
+            c = z if z.width == width else self.splat(z, width)
         kind, symbol, declaration = _fused(a.dtype, a.width)
         self.declarations.declare(declaration)
         text = f"call {kind} {symbol}({kind} {a.ssa}, {kind} {b.ssa}, {kind} {c.ssa})"

@@ -74,7 +74,7 @@ class Bindings:
             bound = loops[axis]
             if type(bound) is int:
                 const += c * bound
-            elif isinstance(bound, Lane):
+            elif type(bound) is Lane:
                 const += c * bound.offset
                 lane_c, lane = c, bound
         return const, dynamic, lane_c, lane

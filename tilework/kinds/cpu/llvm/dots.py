@@ -89,7 +89,7 @@ class Dots:
             return self._of_words(elements, width)
         if not isinstance(first, Load):
             return None
-        form = self.addresses.flat(first, first.buffer, first.indices)
+        form = self.addresses.flat(first.buffer, first.indices)
         if form is None:
             return None
         const, terms, lane_c, lane = self.integers.bindings.split(form)
@@ -115,7 +115,7 @@ class Dots:
         if len(loads) < len(elements):
             return None
         first, count = loads[0], len(elements)
-        places = [self.addresses.flat(w, w.buffer, w.indices) for w in loads]
+        places = [self.addresses.flat(w.buffer, w.indices) for w in loads]
         if places[0] is None or any(
             w.buffer is not first.buffer or p != places[0]
             for w, p in zip(loads, places, strict=True)
@@ -183,7 +183,7 @@ class Dots:
         first = elements[0]
         if not isinstance(first, Load):
             return None
-        form = self.addresses.flat(first, first.buffer, first.indices)
+        form = self.addresses.flat(first.buffer, first.indices)
         if form is None or not self._neighbours(elements):
             return None
         const, terms, lane_c, _ = self.integers.bindings.split(form)
@@ -203,7 +203,7 @@ class Dots:
     def _neighbours(self, elements: Sequence[Expr]) -> bool:
         """Whether each element follows the one before in memory."""
         loads = [e for e in elements if isinstance(e, Load)]
-        forms = [self.addresses.flat(e, e.buffer, e.indices) for e in loads]
+        forms = [self.addresses.flat(e.buffer, e.indices) for e in loads]
         start = forms[0]
         if start is None or len(loads) < len(elements):
             return False

@@ -147,7 +147,7 @@ class Expressions:
 
     def _load(self, e: Load) -> Ssa:
         """A load: of a register element, a scalar, a whole vector, or element by element."""
-        form = self.addresses.flat(e, e.buffer, e.indices)
+        form = self.addresses.flat(e.buffer, e.indices)
         if form is None:
             return self._load_general(e)
         value = self.memory.load(e.buffer, form)

@@ -1,4 +1,4 @@
-"""What a kernel's main function computes from symbols, before it calls anything."""
+"""Symbols in code: what a kernel's main function computes from them, and what regions get."""
 
 from __future__ import annotations
 
@@ -38,3 +38,22 @@ class Extents:
         slot = put(0, text, text)
         at = put(0, ("at", symbol), f"load ptr, ptr {slot}")
         return put(0, ("symbol", symbol), f"load i64, ptr {at}")
+
+
+class RegionSymbols:
+    """The symbols that a region asks for, which the caller hands over behind its buffers.
+
+    Attributes:
+        places: of each, in the order in which they were asked for.
+    """
+
+    def __init__(self, fn: Function, first: int) -> None:
+        self.fn, self.first = fn, first
+        self.places: dict[Symbol, int] = {}
+
+    def value(self, symbol: Symbol) -> str:
+        """The value of a symbol."""
+        at = self.first + self.places.setdefault(symbol, len(self.places))
+        text = f"getelementptr ptr, ptr %bases, i64 {at}"
+        slot = self.fn.hoist(0, text, text)
+        return self.fn.hoist(0, ("symbol", symbol), f"load i64, ptr {slot}")

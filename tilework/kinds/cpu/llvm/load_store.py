@@ -96,7 +96,7 @@ class LoadStore:
 
     def known(self, e: Load) -> Ssa | None:
         """The value of a load made before in this block, under the same or weaker guards."""
-        form = self.addresses.flat(e, e.buffer, e.indices)
+        form = self.addresses.flat(e.buffer, e.indices)
         if form is None:
             return None
         const, terms, lane_c, lane = self.bindings.split(form)
@@ -155,9 +155,9 @@ class LoadStore:
 
     # -- stores -----------------------------------------------------------------------------
 
-    def claim(self, buffer: Buffer, indices: tuple[Expr, ...], key: object) -> None:
+    def claim(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         """Fetch the line of an element that is about to be written, to be written."""
-        form = self.addresses.flat(key, buffer, indices)
+        form = self.addresses.flat(buffer, indices)
         if form is None:
             return
         const, terms, _, _ = self.bindings.split(form)
@@ -165,9 +165,9 @@ class LoadStore:
         self.declarations.declare(_PREFETCH)
         self.fn.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 1, i32 3, i32 1)")
 
-    def store(self, buffer: Buffer, indices: tuple[Expr, ...], key: object, v: Ssa) -> None:
+    def store(self, buffer: Buffer, indices: tuple[Expr, ...], v: Ssa) -> None:
         """Store a value at the current point(s) of the loops."""
-        form = self.addresses.flat(key, buffer, indices)
+        form = self.addresses.flat(buffer, indices)
         if form is None:
             self._store_at(buffer, self.addresses.element(buffer, indices), v)
             self.invalidate(buffer)

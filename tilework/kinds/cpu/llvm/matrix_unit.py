@@ -227,7 +227,7 @@ class MatrixUnit:
         self.fn.line(f"call void @llvm.x86.{name}({', '.join(arguments)})")
 
     def _form(self, access: Load | Store) -> Form[Axis] | None:
-        return self.addresses.flat(access, access.buffer, access.indices)
+        return self.addresses.flat(access.buffer, access.indices)
 
     def _in_order(self, s: Matrix) -> bool:
         """Whether what a statement reads and writes lies as the unit takes it."""

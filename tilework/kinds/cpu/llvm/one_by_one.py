@@ -56,6 +56,15 @@ class OneByOne:
         if self._few:
             self._own = {} if self._ends_in_math(s) else None
 
+    @property
+    def under_way(self) -> bool:
+        """Whether sums are handed on for a vector that ends in a function."""
+        return self._own is not None
+
+    def leave(self) -> None:
+        """The vector under way, if any, is done."""
+        self._own = None
+
     def handed_on(self, values: Mapping[Key, Ssa], key: Key) -> Ssa:
         """What a register holds, for the vector under way.
 
@@ -85,9 +94,10 @@ class OneByOne:
 
     def _ends_in_math(self, s: Store) -> bool:
         """Whether a value goes to memory through a function that is written out."""
+        if s.buffer.scope == "register":
+            return False
         hit = self._ends.get(id(s))
         if hit is None:
             calls = (n for n in walk(s.value, VALUES) if isinstance(n, Call))
-            long = s.buffer.scope != "register" and any(n.name in INLINED for n in calls)
-            hit = self._ends[id(s)] = (s, long)
+            hit = self._ends[id(s)] = (s, any(n.name in INLINED for n in calls))
         return hit[1]

@@ -85,7 +85,7 @@ def _vector_loads(store: Store, lane: Axis, addresses: Addresses) -> list[Form[A
         if isinstance(node, Lookup):
             return []
         if isinstance(node, Load) and node.buffer.scope != "register":
-            form = addresses.flat(node, node.buffer, node.indices)
+            form = addresses.flat(node.buffer, node.indices)
             if form is None or form.step(lane) != 1:
                 return []
             forms.append(form)

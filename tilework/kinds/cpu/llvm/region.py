@@ -8,13 +8,14 @@ from itertools import pairwise
 
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbol, range_of
+from tilework.index.symbols import range_of
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Bindings, Dynamic
 from tilework.kinds.cpu.llvm.declarations import Declarations
 from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.expressions import Expressions
+from tilework.kinds.cpu.llvm.extents import RegionSymbols
 from tilework.kinds.cpu.llvm.facts import Facts
 from tilework.kinds.cpu.llvm.function import Function
 from tilework.kinds.cpu.llvm.integers import Integers
@@ -24,10 +25,11 @@ from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
 from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
+from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates
 from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.kinds.cpu.llvm.weave import is_long, woven
 from tilework.lower import ir
-from tilework.te.expr import Expr, walk
+from tilework.te.expr import Axis, Expr, walk
 
 _REGISTERS, _TOGETHER = 32, 4
 """Registers of 512 bits, and the most loads of neighbouring vectors that LLVM brings together."""
@@ -63,7 +65,7 @@ class RegionCode:
         given = "i64 %start, i64 %stop, i64 %tid" if several else "i64 %tid, i64 %nt"
         self.fn = Function(f"define void @SYMBOL(ptr %bases, {given}) #0")
         self.bindings = Bindings()
-        symbols = _Symbols(self.fn, len(used_buffers(region.body)) + 1)
+        symbols = RegionSymbols(self.fn, len(used_buffers(region.body)) + 1)
         self.symbols = symbols.places
         self.integers = Integers(self.fn, self.bindings, symbols.value)
         self.addresses = Addresses(self.integers)
@@ -72,6 +74,7 @@ class RegionCode:
         self.dots = Dots(self.memory, self.arithmetic)
         self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
+        self.updates = Updates(self.expressions)
         self._facts, self._weaves = Facts(), False
         self._longs: dict[int, tuple[ir.For, bool]] = {}
         self._ends: list[int] = []  # of stores, in the block
@@ -157,14 +160,15 @@ class RegionCode:
     def _stmt(self, s: ir.Stmt) -> None:
         match s:
             case ir.Store():  # most statements, and the match takes its cases in order
-                self.memory.registers.one_by_one.begin(s)
-                self.memory.store(s.buffer, s.indices, s, self.expressions.value(s.value))
+                if not self.updates.emitted(s):
+                    self.memory.registers.one_by_one.begin(s)
+                    self.memory.store(s.buffer, s.indices, self.expressions.value(s.value))
                 self._ends.append(len(self.fn.block.body))
             case ir.Seq():
                 for part in s.stmts:
                     self._stmt(part)
             case ir.Claim():
-                self.memory.claim(s.buffer, s.indices, s)
+                self.memory.claim(s.buffer, s.indices)
             case ir.Matrix():
                 self.matrix.emit(s)
             case ir.For(kind="unroll" | "vector") if not self._weaves and self._long(s):
@@ -203,6 +207,8 @@ class RegionCode:
 
     def _expanded(self, s: ir.For) -> None:
         ordered = by_element(s, self.addresses)
+        if self._updated(s, ordered):
+            return
         if ordered is None:
             apart = self._crowded(s)
             for i in range(_static(s.extent)):
@@ -216,6 +222,15 @@ class RegionCode:
             for var, i in point.items():
                 self.bindings.bind(var, i)
             self._stmt(body)
+
+    def _updated(self, s: ir.For, ordered: tuple[ir.Stmt, list[dict[Axis, int]]] | None) -> bool:
+        """Emit loops around vectors that update registers at once, if these are such."""
+        nest = ExpandedNest.of(s, None if ordered is None else ordered[1])
+        if nest is None or self._weaves:
+            return False
+        if ordered is None and any(map(self._crowded, nest.loops)):
+            return False
+        return self.updates.nest(nest, [*self._cut(nest.vectors, self._lanes(nest.vectors))])
 
     def _crowded(self, s: ir.For) -> bool:
         """Whether vectors of several steps of a reduction have no room beside its accumulators.
@@ -362,25 +377,6 @@ class RegionCode:
             fn.line(f"br label %{done}")
         fn.begin(done)
         self._forget()
-
-
-class _Symbols:
-    """The symbols that a region asks for, which the caller hands over behind its buffers.
-
-    Attributes:
-        places: of each, in the order in which they were asked for.
-    """
-
-    def __init__(self, fn: Function, first: int) -> None:
-        self.fn, self.first = fn, first
-        self.places: dict[Symbol, int] = {}
-
-    def value(self, symbol: Symbol) -> str:
-        """The value of a symbol."""
-        at = self.first + self.places.setdefault(symbol, len(self.places))
-        text = f"getelementptr ptr, ptr %bases, i64 {at}"
-        slot = self.fn.hoist(0, text, text)
-        return self.fn.hoist(0, ("symbol", symbol), f"load i64, ptr {slot}")
 
 
 def _static(extent: Extent | Expr) -> int:

@@ -30,6 +30,9 @@ class Registers:
     def read(self, buffer: Buffer, element: Extent, width: int) -> Ssa:
         """The vector that starts at an element, or a part of one."""
         assert isinstance(element, int), "elements of registers are known"
+        whole = self.values.get((buffer, element))
+        if whole is not None and whole.width == width and not self.one_by_one.under_way:
+            return whole
         back = 0
         while (buffer, element - back) not in self.values:
             back += 1
@@ -54,7 +57,8 @@ class Registers:
         key = buffer, element
         before, some = self.values.get(key), lane.some if lane is not None else None
         if some is None:
-            self._defined.pop(key, None)
+            if self._defined:
+                self._defined.pop(key, None)
         elif before is None or before.width != v.width:
             self._defined[key] = some
         elif self._defined.get(key) != some:

@@ -88,7 +88,7 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> Region:
     def within(point: dict[Axis, Expr], store: Stmt) -> Stmt:
         return guarded(guards(point, covered), store)
 
-    code = TransformTile(ctx, block_nest, transform, base, tile, transform.data, within).code()
+    code = TransformTile(ctx, block_nest, transform, base, tile, within).code(transform.data)
     return flat.region(block.result.name, flat.inside(code))
 
 
