@@ -113,11 +113,10 @@ class Problem:
 
 def packed(whole: Array, bits: int) -> Array:
     """Numbers of the last dimension several in a byte, the first lowest."""
-    if bits == 8:
-        return whole
-    odd = whole.shape[-1] % 2
-    wide = np.pad(whole, [(0, 0)] * (whole.ndim - 1) + [(0, odd)])
-    return wide[..., ::2] | wide[..., 1::2] << np.uint8(4)
+    per = 8 // bits
+    wide = np.pad(whole, [(0, 0)] * (whole.ndim - 1) + [(0, -whole.shape[-1] % per)])
+    each = wide.reshape(*wide.shape[:-1], -1, per) << np.arange(0, 8, bits, dtype=np.uint8)
+    return np.bitwise_or.reduce(each, -1)
 
 
 def nbits(

@@ -49,7 +49,7 @@ problems = st.builds(
     rows=st.integers(1, 9),
     k=st.integers(1, 150),
     n=st.integers(1, 70),
-    bits=st.sampled_from([4, 8]),
+    bits=st.sampled_from([2, 4, 8]),
     block=st.sampled_from([16, 32, 64, 128, 256]),
     zeros=st.sampled_from(["none", "packed", "float"]),
     bias=st.booleans(),
@@ -68,6 +68,7 @@ def test_products_are_those_of_numpy(p, tmp_path_factory):
 TAKEN = [
     *((4, block, zeros) for block in (16, 32, 128) for zeros in ("none", "packed", "float")),
     *((8, block, zeros) for block in (32, 64) for zeros in ("none", "packed")),
+    *((2, block, zeros) for block in (32, 64) for zeros in ("none", "packed")),
 ]
 """Bits, block and zero points that ONNX Runtime computes with on a CPU."""
 
@@ -175,6 +176,39 @@ def test_matrices_of_4_bits_without_blocks(kind, by, tmp_path):
     assert packed_products(net)
     want = x.astype(np.float32) @ ((whole - zeros) * scales)
     assert np.abs(run(net, x.astype(np.float32)) - want).max() < 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("kind", ["int2", "uint2"])
+def test_matrices_of_2_bits(kind, tmp_path):
+    """In words of 4 bits."""
+    rng, low = np.random.default_rng(1), -2 if kind == "int2" else 0
+    whole, x = rng.integers(low, low + 4, (48, 20)), rng.standard_normal((3, 48))
+    scales = rng.uniform(0.01, 0.2, (3, 20)).astype(np.float32)
+    zeros = rng.integers(low, low + 4, scales.shape)
+    model = dequantised(whole, scales, zeros, kind, 3, axis=0, block=16)
+    net = network(model, tmp_path)
+    assert packed_products(net)
+    wide = [np.repeat(a, 16, 0) for a in (zeros, scales)]
+    want = x.astype(np.float32) @ ((whole - wide[0]) * wide[1])
+    assert np.abs(run(net, x.astype(np.float32)) - want).max() < 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize(("rows", "stays"), [(2, True), ("rows", True), (64, False)])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("by", ["one", "column"])
+def test_large_matrices_of_8_bits_stay_bytes_where_rows_are_few(by, kind, rows, stays, tmp_path):
+    """With many rows, unpacking would take longer than reading floats."""
+    rng, low = np.random.default_rng(1), -128 if kind == "int8" else 0
+    whole = rng.integers(low, low + 256, (514, 520))
+    scales = rng.uniform(0.01, 0.2, 520 if by == "column" else ()).astype(np.float32)
+    zeros = rng.integers(low, low + 256, scales.shape)
+    model = dequantised(whole, scales, zeros, kind, rows, axis=1, block=0)
+    shapes = {"rows": "1..64"} if rows == "rows" else None
+    net = network(model, tmp_path, shapes=shapes)
+    assert bool(packed_products(net)) is stays
+    x = rng.standard_normal((rows if isinstance(rows, int) else 3, 514)).astype(np.float32)
+    want = x @ ((whole - zeros) * scales.astype(np.float64))
+    assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
 
 
 def test_both_forms_make_one_network(tmp_path):

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     import onnx
 
 _QUANTISED = ("int8", "uint8", "int16", "uint16")
-_NIBBLES = {"int4": (-8, 7), "uint4": (0, 15)}
+_NIBBLES = {"int2": (-2, 1), "uint2": (0, 3), "int4": (-8, 7), "uint4": (0, 15)}
 """Types that constants alone have, and their least and greatest number."""
-_UINT8, _NUMBERS = 2, {21: "uint4", 22: "int4"}
+_UINT8, _NUMBERS = 2, {21: "uint4", 22: "int4", 25: "uint2", 26: "int2"}
 """ONNX's numbers of the type that `QuantizeLinear` has by default, and of those."""
 _QUOTIENTS_AS_SCALES = 23
 """From this opset on quotients are rounded to the type of the scale, unless a file says more."""
@@ -213,14 +213,14 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
         known = [c.constants[n] for n in names]
         packed = None if infinite(c, node.input[1]) else _packed(c, a, *known)
         return _dequantized(c, a, *known) if packed is None else packed.name
-    x, scale = value(c, node.input[0]), value(c, node.input[1])
+    x, scale = _byte(c, node.input[0]), value(c, node.input[1])
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
         raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
     plain = _plain(scale, x.shape, a) and not infinite(c, node.input[1])
     if scale.dtype == to == "float32" and plain:
         zero = optional(node, 2)
-        point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
+        point = _byte(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
         return x.op("dequantize", _over(scale, x.shape, a), _over(point, x.shape, a)).name
     wide = x.cast("int32")
     if optional(node, 2):
@@ -254,8 +254,17 @@ def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
     """Whether constants stay quantised: weights and biases that products may be computed with."""
     x, scale = (c.constants[n] for n in node.input[:2])
     of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
+    of_products = of_products or (x.dtype.name in _NIBBLES and x.ndim > 2)
     of_products = of_products and not infinite(c, node.input[1])
     return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
+
+
+def _byte(c: OnnxContext, name: str) -> Value:
+    """Quantised numbers; constants of fewer bits, such as filters, as bytes."""
+    array = c.constants.get(name)
+    if array is None or array.dtype.name not in _NIBBLES:
+        return value(c, name)
+    return constant(c, array.astype(np.int8 if array.dtype.name.startswith("i") else np.uint8))
 
 
 def _packed(

@@ -40,12 +40,16 @@ def _matmul_nbits(c: OnnxContext, node: onnx.NodeProto) -> str:
     zeros = _zeros(c, optional(node, 3), n, blocks, bits, dtype)
     as_bytes = int(a.get("accuracy_level", 0)) == _DATA_OF_8_BITS and block <= _LONGEST_BLOCK
     parts = q.reshape(n, blocks, -1), scales.reshape(n, blocks), zeros
+    if bits == _NARROW:
+        bits, parts = BITS[0], (_wider(parts[0]), parts[1], None if zeros is None else zeros + _UP)
     w = unpacked(c, *parts, bits, k, as_bytes)
     name, bias = node.output[0], optional(node, 5)
     y = product(c, x, w.transpose(1, 0).name, name)
     return c.op("add", y, c.value(bias), name=f"{name}_biased") if bias else y
 
 
+_NARROW, _UP = 2, 6
+"""Bits that are kept as 4; what they are moved by, so that the middle of their range, 2, is 8."""
 _DATA_OF_8_BITS = 4
 """The level."""
 _LONGEST_BLOCK = 1 << 16
@@ -57,8 +61,8 @@ _SIZES = {"K": 0, "N": 0, "bits": 4, "block_size": 0}
 def _check_sizes(k: int, n: int, bits: int, block: int, a: dict[str, Any]) -> None:
     if k < 1 or n < 1:
         raise Unsupported(f"a matrix of {n} x {k} numbers")
-    if bits not in BITS:
-        raise Unsupported(f"weights of {bits} bits are not supported; those of 4 and 8 are")
+    if bits not in (_NARROW, *BITS):
+        raise Unsupported(f"weights of {bits} bits are not supported; those of 2, 4 and 8 are")
     if block < _LEAST_BLOCK or block & (block - 1):
         raise Unsupported(f"blocks of {block} numbers; a power of 2 from {_LEAST_BLOCK} on is one")
     if int(a.get("weight_prepacked", 0)):
@@ -86,9 +90,22 @@ def _zeros(
     packed = c.array(name, f"the zero points '{name}'").dtype == np.uint8
     width = -(-blocks * bits // 8) if packed else blocks
     array = _array(c, name, "the zero points", n * width, ("uint8", dtype)).reshape(n, width)
-    if packed and bits == 4:
-        array = np.stack((array & np.uint8(15), array >> np.uint8(4)), 2).reshape(n, -1)
+    if packed:
+        array = _numbers(array, bits)
     return np.ascontiguousarray(array[:, :blocks])
+
+
+def _numbers(packed: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    """Numbers of the last dimension, one in a byte each; the lowest bits come first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    each = packed[..., None] >> shifts & np.uint8((1 << bits) - 1)
+    return each.reshape(*packed.shape[:-1], -1)
+
+
+def _wider(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Numbers of 2 bits as those of 4, moved by `_UP`."""
+    numbers = _numbers(packed, _NARROW) + np.uint8(_UP)
+    return numbers[..., ::2] | numbers[..., 1::2] << np.uint8(4)
 
 
 def _check_order(c: OnnxContext, name: str, k: int, block: int) -> None:
