@@ -128,7 +128,7 @@ def nbits(
     while not inputs[-1]:
         inputs.pop()
     node = helper.make_node("MatMulNBits", inputs, ["y"], domain="com.microsoft", **attrs)
-    return _model([node], tensors, dtype, shape)
+    return model_of([node], tensors, dtype, shape)
 
 
 def dequantised(
@@ -164,10 +164,10 @@ def dequantised(
         helper.make_node(product, ["x", "dense"], ["y"], **transposed),
     ]
     k = whole.shape[1 if product == "Gemm" else 0]
-    return _model(nodes, tensors, str(scales.dtype), (rows, k))
+    return model_of(nodes, tensors, str(scales.dtype), (rows, k))
 
 
-def _model(
+def model_of(
     nodes: list[onnx.NodeProto],
     tensors: Mapping[str, Array],
     dtype: str,

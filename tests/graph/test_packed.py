@@ -11,9 +11,10 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
 import tilework as tw
-from tests.graph.packed_models import Problem, by_runtime, dequantised
+from tests.graph.packed_models import Problem, by_runtime, dequantised, model_of
 from tests.graph.test_onnx_errors import refused
 from tests.hosts import x86
 from tilework.graph import Network, from_onnx
@@ -208,6 +209,19 @@ def test_large_matrices_of_8_bits_stay_bytes_where_rows_are_few(by, kind, rows, 
     assert bool(packed_products(net)) is stays
     x = rng.standard_normal((rows if isinstance(rows, int) else 3, 514)).astype(np.float32)
     want = x @ ((whole - zeros) * scales.astype(np.float64))
+    assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
+
+
+def test_large_bytes_that_are_converted_in_front_of_a_product_stay_bytes(tmp_path):
+    """As exports of weights alone have them; scales are a product behind."""
+    rng = np.random.default_rng(1)
+    whole = rng.integers(-128, 128, (514, 520)).astype(np.int8)
+    x = rng.standard_normal((2, 514)).astype(np.float32)
+    cast = helper.make_node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT)
+    nodes = [cast, helper.make_node("MatMul", ["x", "wide"], ["y"])]
+    net = network(model_of(nodes, {"w": whole}, "float32", x.shape), tmp_path)
+    assert packed_products(net)
+    want = x @ whole.astype(np.float64)
     assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
 
 

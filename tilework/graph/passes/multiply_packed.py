@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators.base import BYTES
+from tilework.graph.operators.packed import large_bytes
 from tilework.index.extents import known
 from tilework.index.symbols import range_of
 from tilework.ops.packed import WORD_BITS, byte_order
@@ -80,8 +81,8 @@ def _packed(b: Builder, node: Node, inputs: tuple[str, ...]) -> Node | None:
         value, along = producer.inputs[0], along != (producer.attrs["perm"] == (1, 0))
 
 
-_FEW_ROWS, _LARGE = 8, 1 << 18
-"""Products of so few rows with so many weights wait for memory: bytes take 0.4 (one row) to 0.9 of
+_FEW_ROWS = 8
+"""Products of so few rows wait for memory: large matrices of bytes take 0.4 (one row) to 0.9 of
 the time of floats; with 16 rows 1.5 times as long (AVX2)."""
 _MIDDLE = 128
 """Of the range of a byte: what signed numbers are moved by."""
@@ -98,9 +99,9 @@ def _of_words(b: Builder, node: Node, inputs: tuple[str, ...]) -> Node | None:
         return None
     rows = b.shape(inputs[0])[1 if node.attrs.get("transpose_a") else 0]
     q, scales, zeros = (b.constants[v] for v in producer.inputs)
-    if range_of(rows)[0] > _FEW_ROWS or q.size < _LARGE:
+    if range_of(rows)[0] > _FEW_ROWS or not large_bytes(q.shape):
         return None
-    if q.ndim != 2 or q.dtype.name not in BYTES or zeros.dtype != q.dtype:
+    if q.dtype.name not in BYTES or zeros.dtype != q.dtype:
         return None
     if not along:
         q, scales, zeros = (a.T if a.ndim == 2 else a for a in (q, scales, zeros))
