@@ -40,8 +40,9 @@ def kept(node: Node) -> bool:
 
 def _of_large_bytes(node: Node) -> bool:
     """Whether a large matrix of bytes is converted to float32, as for products of its numbers."""
-    given, result = (getattr(n, "meta", {}).get("val") for n in (node.args[0], node))
-    if not hasattr(given, "dtype") or not hasattr(result, "dtype"):
+    metas: tuple[Any, ...] = tuple(getattr(n, "meta", {}).get("val") for n in (node.args[0], node))
+    given, result = metas
+    if not all(hasattr(v, "dtype") for v in metas):
         return False
     of_bytes = dtype_name(given.dtype) in BYTES and dtype_name(result.dtype) == "float32"
     return of_bytes and large_bytes(tuple(given.shape))

@@ -125,7 +125,7 @@ def of_large_bytes(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) ->
     x = constants.get(node.input[0]) if node.op_type == "Cast" else None
     if x is None or x.dtype.name not in BYTES or not large_bytes(x.shape):
         return False
-    return int(attributes(node)["to"]) == messages().TensorProto.FLOAT
+    return bool(attributes(node)["to"] == messages().TensorProto.FLOAT)
 
 
 def _cast(c: OnnxContext, node: onnx.NodeProto) -> str:
