@@ -128,8 +128,8 @@ def quantize(
 
 
 _REDUCE = (
-    "This CPU has no VNNI: networks of 8 bits take about half the time here where weights use 7 of "
-    "them (--reduce-range)"
+    "This CPU has no VNNI: networks of 8 bits take about half the time here where weights use 7 "
+    "of them (--reduce-range)"
 )
 
 

@@ -38,7 +38,7 @@ from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.onnx.values import Value, constant, room, value
 from tilework.graph.operators import Shape
-from tilework.index.extents import known, known_shape
+from tilework.index.extents import known, known_shape, most
 
 if TYPE_CHECKING:
     import onnx
@@ -56,8 +56,27 @@ def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
     of_bytes = product_of_bytes(c, node)
     if of_bytes is not None:
         return of_bytes
-    a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
-    return product(c, a, b, node.output[0])
+    between = _between(c, *node.input[:2])
+    parts = ((node.input[i], optional(node, i + 2), i == 0) for i in range(2))
+    a, b = (_shifted(c, *part, between) for part in parts)
+    if between == "int32":
+        return product(c, a, b, node.output[0])
+    return c.op("cast", product(c, a, b, f"{node.output[0]}_sum"), to="int32")
+
+
+def _between(c: OnnxContext, *operands: str) -> str:
+    """The type that a product of two values is computed in: float32 where its sums are exact.
+
+    That is as fast as products of floats are, and those of int32 are not.
+    """
+    size, names = c.shape(operands[0])[-1:], [c.dtype(x) for x in operands]
+    short = all(name in ("int8", "uint8") for name in names) and len(size) == 1
+    exact = short and most(size[0]) * _LARGEST_BYTE**2 <= _EXACT
+    return "float32" if exact else "int32"
+
+
+_LARGEST_BYTE, _EXACT = 255, 1 << 24
+"""The magnitude of a byte without its zero point; up to which float32 holds all integers."""
 
 
 def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -68,7 +87,8 @@ def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     weights = i[3] in c.constants and c.rank(i[3]) == 2
     if weights and constant_parameters(c, [*i[1:3], *i[4:]]) and _bytes(c, i[7]):
         return quantised_matmul(c, node)
-    a, b = (_shifted(c, node.input[i], node.input[i + 2], column=i == 0) for i in (0, 3))
+    between = _between(c, i[0], i[3])
+    a, b = (_shifted(c, i[at], i[at + 2], at == 0, between) for at in (0, 3))
     y = Value(c, product(c, a, b, f"{node.output[0]}_sum"))
     rows, columns, of_y = (value(c, node.input[i]).cast("float32") for i in (1, 4, 6))
     scale = (Value(c, _per_row(c, rows.name)) * columns).op("quotient", of_y)
@@ -85,13 +105,13 @@ def _requantised(y: Value, scale: Value, zero: Value) -> str:
     return rounded.clamped(*integer_range(zero.dtype)).cast(zero.dtype).name
 
 
-def _shifted(c: OnnxContext, name: str, zero: str, column: bool) -> str:
-    """An integer operand as int32 with its zero point subtracted."""
+def _shifted(c: OnnxContext, name: str, zero: str, column: bool, to: str = "int32") -> str:
+    """An integer operand as int32, or another type, with its zero point subtracted."""
     _check_type(c, name, zero)
-    x = c.op("cast", c.value(name), to="int32")
+    x = c.op("cast", c.value(name), to=to)
     if not zero:
         return x
-    point = c.op("cast", c.value(zero), to="int32")
+    point = c.op("cast", c.value(zero), to=to)
     return c.op("subtract", x, _per_row(c, point) if column else point)
 
 
