@@ -109,6 +109,7 @@ def quantize(
     from tasks.network import network_label
     from tasks.quantise import quantise
     from tasks.quantiser import QuantiseRequest
+    from tilework.target import Target
 
     place = output or f"{network_label(network)}.{weights or 'int8'}.onnx"
     packed = _packed(weights, block, zeros, level, (scheme, method), reduce_range)
@@ -123,7 +124,7 @@ def quantize(
         return
     for line in _lines(quantised, calibrate, scheme, packed):
         console().print(line, markup=False)
-    if packed is None and not reduce_range and _adds_pairs():
+    if packed is None and not reduce_range and Target().bounds_weights:
         console().print(_REDUCE, markup=False)
 
 
@@ -131,14 +132,6 @@ _REDUCE = (
     "This CPU has no VNNI: networks of 8 bits take about half the time here where weights use 7 "
     "of them (--reduce-range)"
 )
-
-
-def _adds_pairs() -> bool:
-    """Whether this machine is an x86 CPU that adds two products of bytes in 16 bits at most."""
-    from tilework.target import Target
-
-    features = Target("llvm").features
-    return "ssse3" in features and features.isdisjoint(("avxvnni", "avx512vnni"))
 
 
 def _packed(

@@ -53,6 +53,8 @@ _QUOTIENTS_AS_SCALES = 23
 
 
 def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+    for i in range(2):
+        _check_type(c, node.input[i], optional(node, i + 2))
     of_bytes = product_of_bytes(c, node)
     if of_bytes is not None:
         return of_bytes
@@ -184,20 +186,22 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
         between = numpy_dtype(of_scale if narrow else "float32")
         kind = c.constants[zero].dtype if zero else numpy_type(number)
         return _quantized(c, a, kind, between, *(c.constants[n] for n in names))
-    if to in _NIBBLES:
-        raise Unsupported(f"numbers quantised to {to} in a run are not supported")
+    limits = _NIBBLES.get(to)
+    if limits is not None:  # numbers of a byte, of which few are used
+        to = "int8" if to.startswith("i") else "uint8"
     x, scale = (computed(value(c, i)) for i in node.input[:2])
     by_itself = narrow or infinite(c, node.input[1])
     if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a) and not by_itself:
-        point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
+        point = _byte(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
         parts = _over(scale, x.shape, a), _over(point, x.shape, a)
-        return x.op("quantize", *parts).name
+        numbers = x.op("quantize", *parts)
+        return (numbers if limits is None else numbers.clamped(*limits)).name
     wide = scale.dtype if scale.dtype.startswith("float") else "float32"
     y = x.cast(wide).op("quotient", _over(scale, x.shape, a).cast(wide))
     y = (y.cast(of_scale).cast(wide) if narrow else y).op("round")
     if zero:
-        y = y + _over(value(c, zero), x.shape, a).cast(wide)
-    return y.clamped(*integer_range(to)).cast(to).name
+        y = y + _over(_byte(c, zero), x.shape, a).cast(wide)
+    return y.clamped(*(limits or integer_range(to))).cast(to).name
 
 
 def _quantized(
@@ -244,7 +248,7 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
         return x.op("dequantize", _over(scale, x.shape, a), _over(point, x.shape, a)).name
     wide = x.cast("int32")
     if optional(node, 2):
-        wide = wide - _over(value(c, node.input[2]), x.shape, a).cast("int32")
+        wide = wide - _over(_byte(c, node.input[2]), x.shape, a).cast("int32")
     factor = computed(scale)
     return (wide.cast(factor.dtype) * _over(factor, x.shape, a)).cast(to).name
 
@@ -334,6 +338,8 @@ def _repeated(
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+    for i in range(2):
+        _check_type(c, node.input[i], optional(node, i + 2))
     of_bytes = conv_of_bytes(c, node)
     if of_bytes is not None:
         return of_bytes

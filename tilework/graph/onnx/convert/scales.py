@@ -6,6 +6,9 @@ import numpy as np
 
 from tilework.graph.onnx.context import OnnxContext, Unsupported
 
+IN_BYTES = {"int2": "int8", "uint2": "uint8", "int4": "int8", "uint4": "uint8"}
+"""What numbers of few bits are kept as while a network runs."""
+
 
 def check_parameters(
     c: OnnxContext,
@@ -42,7 +45,12 @@ def check_parameters(
     if s is not None and zero in c.constants and c.constants[zero].size != s.size:
         sizes = f"{c.constants[zero].size} zero points '{zero}' for {s.size} scales '{scale}'"
         raise Unsupported(sizes)
-    if quantised is not None and c.dtype(zero) != c.dtype(quantised):
+    if quantised is None:
+        return
+    own = c.dtype(zero)
+    if quantised not in c.constants:
+        own = IN_BYTES.get(own, own)
+    if own != c.dtype(quantised):
         types = f"{c.dtype(zero)}, and what it belongs to {c.dtype(quantised)}"
         raise Unsupported(f"the zero point '{zero}' is {types}")
 
