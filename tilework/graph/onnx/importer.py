@@ -19,7 +19,7 @@ from tilework.errors import NetworkError
 from tilework.graph.elements import require_elements
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
-from tilework.graph.onnx.convert.scales import IN_BYTES
+from tilework.graph.onnx.convert.scales import KEPT_AS
 from tilework.graph.onnx.files import ReadModel, read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.messages import first_line, one_line
@@ -221,10 +221,10 @@ def _check_declared(declared: Any, computed: Any) -> None:
     if not declared.type.HasField("tensor_type"):
         return
     if kind.elem_type and element_type(declared) != computed.dtype:
-        if element_type(declared) in IN_BYTES:
+        if element_type(declared) in KEPT_AS:
             raise NetworkError(
                 f"unsupported: the output '{declared.name}' is {element_type(declared)}, and runs "
-                "return no numbers of less than 8 bits: put DequantizeLinear behind them"
+                "return no such numbers: put DequantizeLinear behind them"
             )
         raise NetworkError(
             f"the file is corrupt: its output '{declared.name}' is declared as "

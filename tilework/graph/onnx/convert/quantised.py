@@ -23,6 +23,7 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.convert.elementwise import element_type
+from tilework.graph.onnx.convert.float8 import FLOAT8, rounded
 from tilework.graph.onnx.convert.matrices import product, reshaped
 from tilework.graph.onnx.convert.packed import packed_matrix
 from tilework.graph.onnx.convert.quantised_operators import (
@@ -32,7 +33,7 @@ from tilework.graph.onnx.convert.quantised_operators import (
 )
 from tilework.graph.onnx.convert.quantised_products import conv_of_bytes, product_of_bytes
 from tilework.graph.onnx.convert.sampling import computed
-from tilework.graph.onnx.convert.scales import check_parameters, infinite
+from tilework.graph.onnx.convert.scales import check_no_zero, check_parameters, infinite
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.protos import messages, numpy_type
@@ -177,6 +178,8 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     check_parameters(c, node.input[1], zero, None, infinite=True)
     number = a.get("output_dtype", 0) or _UINT8
     to = c.dtype(zero) if zero else _NUMBERS.get(number) or element_type(number)
+    if to in FLOAT8:
+        return _quantize_float8(c, node, a, to)
     if to not in (*_QUANTISED, *_NIBBLES):
         raise Unsupported(f"numbers quantised to {to} are not supported")
     of_scale = c.dtype(node.input[1])
@@ -202,6 +205,16 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     if zero:
         y = y + _over(_byte(c, zero), x.shape, a).cast(wide)
     return y.clamped(*(limits or integer_range(to))).cast(to).name
+
+
+def _quantize_float8(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], to: str) -> str:
+    """``x / scale`` rounded to a number of a type; it is computed in float32, and stays there."""
+    if not a.get("saturate", 1):
+        raise Unsupported(f"numbers quantised to {to} with saturate = 0 are not supported")
+    check_no_zero(c, optional(node, 2))
+    x, scale = (computed(value(c, i)) for i in node.input[:2])
+    quotient = x.cast("float32").op("quotient", _over(scale, x.shape, a).cast("float32"))
+    return rounded(quotient, FLOAT8[to]).name
 
 
 def _quantized(
@@ -238,6 +251,9 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
         packed = None if infinite(c, node.input[1]) else _packed(c, a, *known)
         return _dequantized(c, a, *known) if packed is None else packed.name
     x, scale = _byte(c, node.input[0]), value(c, node.input[1])
+    if x.dtype == "float32" and c.dtype(optional(node, 2) or node.input[0]) in FLOAT8:
+        check_no_zero(c, optional(node, 2))
+        return (x * _over(computed(scale), x.shape, a).cast("float32")).cast(scale.dtype).name
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
         raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
