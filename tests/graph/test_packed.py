@@ -261,6 +261,27 @@ def test_what_no_product_reads_along_its_blocks_is_dequantised(tmp_path):
     assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
 
 
+@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_numbers_of_4_bits_from_a_table(table, dtype, tmp_path):
+    """As bitsandbytes has them; blocks go on from row to row."""
+    rng, (k, n, block) = np.random.default_rng(table), (40, 6, 16)
+    x = rng.standard_normal((3, k)).astype(dtype)
+    tensors = {"B": rng.integers(0, 256, k * n // 2).astype(np.uint8)}
+    tensors["absmax"] = rng.random(k * n // block).astype(dtype)
+    about = {"K": k, "N": n, "block_size": block, "quant_type": table}
+    given = ["x", "B", "absmax"]
+    node = helper.make_node("MatMulBnb4", given, ["y"], domain="com.microsoft", **about)
+    model = model_of([node], tensors, dtype, x.shape)
+    got = run(network(model, tmp_path), x)
+    if dtype == "float32":  # ONNX Runtime has no other on a CPU
+        want = by_runtime(model, x)
+        assert np.abs(got - want).max() <= 1e-6 * np.abs(want).max()
+    wide = {**tensors, "absmax": tensors["absmax"].astype(np.float32)}
+    want = run(network(model_of([node], wide, "float32", x.shape), tmp_path), x.astype(np.float32))
+    assert np.abs(got - want).max() <= CLOSE[dtype] * np.abs(want).max()
+
+
 # -- what is kept, and what is refused ------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.matrices import product
 from tilework.graph.onnx.convert.packed import unpacked
+from tilework.graph.onnx.values import room
 from tilework.graph.operators.packed import BITS
 
 if TYPE_CHECKING:
@@ -118,4 +119,41 @@ def _check_order(c: OnnxContext, name: str, k: int, block: int) -> None:
         raise Unsupported(f"groups in another order ('{name}') are not supported")
 
 
-CONVERTERS: dict[str, Converter] = {"MatMulNBits": _matmul_nbits}
+def _matmul_bnb4(c: OnnxContext, node: onnx.NodeProto) -> str:
+    """``x`` [.., K] times the transposed matrix [N, K] of numbers of 4 bits from a table.
+
+    Neighbours in the matrix, row by row, share the largest magnitude. It is unpacked at import.
+    """
+    a = attributes(node)
+    k, n, block, kind = (int(a.get(v, 0)) for v in ("K", "N", "block_size", "quant_type"))
+    if k < 1 or n < 1 or block < 1 or kind not in (0, 1):
+        raise Unsupported(f"{n} x {k} numbers in blocks of {block}, of table {kind}")
+    x, size = c.value(node.input[0]), n * k
+    if c.b.shape(x)[-1:] != (k,):
+        raise Unsupported(f"data of shape {list(c.b.shape(x))} do not fit K = {k}")
+    dtype = c.b.types[x].dtype
+    packed = _array(c, node.input[1], "the weights", -(-size // 2), ("uint8",)).reshape(-1)
+    peaks = _array(c, node.input[2], "the largest magnitudes", -(-size // block), (dtype,))
+    room(c, size)
+    each = np.stack((packed >> np.uint8(4), packed & np.uint8(15)), 1).reshape(-1)[:size]
+    of_blocks = np.repeat(peaks.reshape(-1).astype(np.float32), block)[:size]
+    weights = (_TABLES[kind][each] * of_blocks).astype(peaks.dtype).reshape(n, k)
+    return product(c, x, c.b.constant(weights.T, "weights"), node.output[0])
+
+
+_FLOAT4 = np.array([0, 0.00520833333, 2 / 3, 1, 1 / 3, 0.5, 1 / 6, 0.25], np.float32)
+_TABLES = (
+    np.concatenate([_FLOAT4, -_FLOAT4]),
+    np.array(
+        [
+            -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+            -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
+            0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+            0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+        ],
+        np.float32,
+    ),
+)  # fmt: skip
+"""What numbers of 4 bits mean: a float of 4 bits, and quantiles of a normal distribution."""
+
+CONVERTERS: dict[str, Converter] = {"MatMulBnb4": _matmul_bnb4, "MatMulNBits": _matmul_nbits}
