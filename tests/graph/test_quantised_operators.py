@@ -313,3 +313,28 @@ def test_zero_points_of_floats_are_refused(op):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     with pytest.raises(NetworkError, match=r"the zero point 'zx' is float32, .* uint8"):
         from_onnx(model)
+
+
+@pytest.mark.parametrize("data", ["float", "uint8"])
+def test_weights_have_scales_of_any_sign_and_more_dimensions_than_one(data):
+    """As NNCF writes filters; ONNX Runtime takes neither with all shapes, NumPy decides."""
+    rng, x = np.random.default_rng(0), np.arange(72, dtype=np.float32).reshape(1, 2, 6, 6) - 30
+    whole = rng.integers(-128, 128, (5, 2, 3, 3)).astype(np.int8)
+    scales = np.array([0.1, -0.2, 0.3, -0.4, 0.5], np.float32).reshape(5, 1, 1)
+    arrays = {"whole": whole, "scales": scales, "one": np.asarray(1, np.float32)}
+    arrays["zero"] = np.asarray(30, np.uint8)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["whole", "scales"], ["w"], axis=0),
+        helper.make_node("QuantizeLinear", ["x", "one", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "one", "zero"], ["wide"]),
+        helper.make_node("Conv", ["x" if data == "float" else "wide", "w"], ["y"]),
+    ]
+    ends = (("x", [1, 2, 6, 6]), ("y", None))
+    given, made = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends)
+    kept = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
+    graph = helper.make_graph(nodes, "net", [given], [made], kept)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (got,) = run_plan(from_onnx(model), x)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    want = np.einsum("nchwij,fcij->nfhw", windows, whole * scales[..., None])
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-3)

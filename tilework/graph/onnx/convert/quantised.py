@@ -7,7 +7,6 @@ expressions of what the standard says, with exact integers.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,12 +33,11 @@ from tilework.graph.onnx.convert.quantised_operators import (
 from tilework.graph.onnx.convert.quantised_products import conv_of_bytes, product_of_bytes
 from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.scales import check_no_zero, check_parameters, infinite
-from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.convert.spread import over, plain, repeated, spread
 from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.onnx.values import Value, constant, room, value
-from tilework.graph.operators import Shape
-from tilework.index.extents import known, known_shape, most
+from tilework.index.extents import known_shape, most
 
 if TYPE_CHECKING:
     import onnx
@@ -131,43 +129,6 @@ def _per_row(c: OnnxContext, value: str) -> str:
     return reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] != 1 else value
 
 
-def _spread(of: Shape, shape: Shape, a: dict[str, Any]) -> tuple[Shape, int, int]:
-    """How a scale of shape ``of`` is spread over ``shape``.
-
-    Returns:
-        Its new shape, the dimension along which it is repeated, and how often.
-
-    Raises:
-        Unsupported: it does not fit.
-    """
-    if math.prod(of) == 1:
-        return (1,) * len(shape), 0, 1
-    axis = normal(a.get("axis", 1) if len(shape) > 1 else 0, len(shape))
-    block = int(a.get("block_size", 0))
-    others = [d for d in range(len(shape)) if d != axis]
-    if not block and of == shape[axis : axis + 1]:
-        return tuple(n if d == axis else 1 for d, n in enumerate(shape)), 0, 1
-    times = min(block, known(shape[axis]))
-    in_blocks = block > 0 and len(of) == len(shape) and of[axis] == -(-shape[axis] // block)
-    if in_blocks and all(of[d] == shape[d] for d in others):
-        return of, axis, times
-    raise Unsupported(f"a scale of shape {list(of)} does not fit {list(shape)} along axis {axis}")
-
-
-def _over(given: Value, shape: Shape, a: dict[str, Any]) -> Value:
-    """A scale or zero point that broadcasts to ``shape``."""
-    own, axis, times = _spread(given.shape, shape, a)
-    if times == 1:
-        new, held = own if shape else (), given.c.b.constants.get(given.name)
-        return (
-            given.reshape(*new)
-            if held is None
-            else constant(given.c, held.reshape(known_shape(new)))
-        )
-    factors = [times if d == axis else 1 for d in range(len(shape))]
-    return given.op("repeat", factors=tuple(factors)).part(axis, 0, shape[axis])
-
-
 def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited.
 
@@ -194,16 +155,16 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
         to = "int8" if to.startswith("i") else "uint8"
     x, scale = (computed(value(c, i)) for i in node.input[:2])
     by_itself = narrow or infinite(c, node.input[1])
-    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a) and not by_itself:
+    if x.dtype == scale.dtype == "float32" and plain(scale, x.shape, a) and not by_itself:
         point = _byte(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
-        parts = _over(scale, x.shape, a), _over(point, x.shape, a)
+        parts = over(scale, x.shape, a), over(point, x.shape, a)
         numbers = x.op("quantize", *parts)
         return (numbers if limits is None else numbers.clamped(*limits)).name
     wide = scale.dtype if scale.dtype.startswith("float") else "float32"
-    y = x.cast(wide).op("quotient", _over(scale, x.shape, a).cast(wide))
+    y = x.cast(wide).op("quotient", over(scale, x.shape, a).cast(wide))
     y = (y.cast(of_scale).cast(wide) if narrow else y).op("round")
     if zero:
-        y = y + _over(_byte(c, zero), x.shape, a).cast(wide)
+        y = y + over(_byte(c, zero), x.shape, a).cast(wide)
     return y.clamped(*(limits or integer_range(to))).cast(to).name
 
 
@@ -213,7 +174,7 @@ def _quantize_float8(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], to
         raise Unsupported(f"numbers quantised to {to} with saturate = 0 are not supported")
     check_no_zero(c, optional(node, 2))
     x, scale = (computed(value(c, i)) for i in node.input[:2])
-    quotient = x.cast("float32").op("quotient", _over(scale, x.shape, a).cast("float32"))
+    quotient = x.cast("float32").op("quotient", over(scale, x.shape, a).cast("float32"))
     return rounded(quotient, FLOAT8[to]).name
 
 
@@ -228,12 +189,12 @@ def _quantized(
 ) -> NDArray[Any]:
     """Constants as numbers of a type; their quotients are rounded to the type ``between``."""
     room(c, x.size)
-    own, axis, times = _spread(scale.shape, x.shape, a)
+    own, axis, times = spread(scale.shape, x.shape, a)
     with np.errstate(invalid="ignore", over="ignore"):
-        quotient = x.astype(np.float32) / _repeated(scale, x.shape, own, axis, times)
+        quotient = x.astype(np.float32) / repeated(scale, x.shape, own, axis, times)
         y = np.rint(quotient.astype(between).astype(np.float32))
     if zero is not None:
-        y = y + _repeated(zero, x.shape, own, axis, times)
+        y = y + repeated(zero, x.shape, own, axis, times)
     low, high = _NIBBLES.get(kind.name) or integer_range(kind.name)
     least = np.nan_to_num(y, nan=low, posinf=high, neginf=low)
     return np.asarray(least.clip(low, high).astype(np.int32).astype(kind))
@@ -245,7 +206,8 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     names = [n for n in node.input if n]
     of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in _NIBBLES
     parts = node.input[1], optional(node, 2), node.input[0]
-    check_parameters(c, *parts, positive=not of_blocks, infinite=not of_blocks)
+    weights = of_blocks or (node.input[0] in c.constants and c.rank(node.input[0]) > 0)
+    check_parameters(c, *parts, positive=not weights, infinite=not of_blocks)
     if all(n in c.constants for n in names) and not _kept(c, node, a):
         known = [c.constants[n] for n in names]
         packed = None if infinite(c, node.input[1]) else _packed(c, a, *known)
@@ -253,20 +215,20 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     x, scale = _byte(c, node.input[0]), value(c, node.input[1])
     if x.dtype == "float32" and c.dtype(optional(node, 2) or node.input[0]) in FLOAT8:
         check_no_zero(c, optional(node, 2))
-        return (x * _over(computed(scale), x.shape, a).cast("float32")).cast(scale.dtype).name
+        return (x * over(computed(scale), x.shape, a).cast("float32")).cast(scale.dtype).name
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
         raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
-    plain = _plain(scale, x.shape, a) and not infinite(c, node.input[1])
-    if scale.dtype == to == "float32" and plain:
+    by_channel = plain(scale, x.shape, a) and not infinite(c, node.input[1])
+    if scale.dtype == to == "float32" and by_channel:
         zero = optional(node, 2)
         point = _byte(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
-        return x.op("dequantize", _over(scale, x.shape, a), _over(point, x.shape, a)).name
+        return x.op("dequantize", over(scale, x.shape, a), over(point, x.shape, a)).name
     wide = x.cast("int32")
     if optional(node, 2):
-        wide = wide - _over(_byte(c, node.input[2]), x.shape, a).cast("int32")
+        wide = wide - over(_byte(c, node.input[2]), x.shape, a).cast("int32")
     factor = computed(scale)
-    return (wide.cast(factor.dtype) * _over(factor, x.shape, a)).cast(to).name
+    return (wide.cast(factor.dtype) * over(factor, x.shape, a)).cast(to).name
 
 
 def _dynamic(c: OnnxContext, node: onnx.NodeProto) -> Result:
@@ -285,18 +247,13 @@ def _dynamic(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [x.op("quantize", scale, zero).name, scale.name, zero.name]
 
 
-def _plain(scale: Value, shape: Shape, a: dict[str, Any]) -> bool:
-    """Whether a scale is one number, or a vector along a dimension."""
-    return _spread(scale.shape, shape, a)[2] == 1
-
-
 def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
     """Whether constants stay quantised: weights and biases that products may be computed with."""
     x, scale = (c.constants[n] for n in node.input[:2])
     of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
     of_products = of_products or (x.dtype.name in _NIBBLES and x.ndim > 2)
     of_products = of_products and not infinite(c, node.input[1])
-    return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
+    return of_products and scale.dtype == np.float32 and spread(scale.shape, x.shape, a)[2] == 1
 
 
 def _byte(c: OnnxContext, name: str) -> Value:
@@ -318,7 +275,7 @@ def _packed(
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype.name
     if x.ndim != 2 or to != scale.dtype.name:
         return None
-    own, axis, times = _spread(scale.shape, x.shape, a)
+    own, axis, times = spread(scale.shape, x.shape, a)
     shape = known_shape(own)
     parts = scale.reshape(shape), None if zero is None else zero.reshape(shape)
     block = int(a.get("block_size", 0)) if times > 1 else 0
@@ -333,24 +290,14 @@ def _dequantized(
     zero: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype.name
-    own, axis, times = _spread(scale.shape, x.shape, a)
+    own, axis, times = spread(scale.shape, x.shape, a)
     room(c, x.size)
 
     y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
     if zero is not None:
-        y = y - _repeated(zero, x.shape, own, axis, times)
+        y = y - repeated(zero, x.shape, own, axis, times)
     with np.errstate(over="ignore", invalid="ignore"):  # masks hold the lowest number, or infinity
-        return np.asarray(y * _repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
-
-
-def _repeated(
-    array: NDArray[Any], shape: tuple[int, ...], own: Shape, axis: int, times: int
-) -> NDArray[np.float32]:
-    """A scale or zero point as `_spread` says, so that it broadcasts to ``shape``."""
-    if not shape:
-        return array.astype(np.float32).reshape(())
-    wide = np.repeat(array.astype(np.float32).reshape(known_shape(own)), times, axis)
-    return wide.take(range(shape[axis]), axis) if times > 1 else wide
+        return np.asarray(y * repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
