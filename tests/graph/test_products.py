@@ -87,10 +87,7 @@ def test_integers_are_multiplied_as_floats_where_that_is_exact(size: int, betwee
         "net",
         [helper.make_tensor_value_info(*v) for v in given],
         [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
-        [
-            numpy_helper.from_array(np.asarray(z), n)
-            for z, n in zip(zeros, ("zx", "zw"), strict=True)
-        ],
+        [numpy_helper.from_array(np.asarray(z), n) for n, z in zeros.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     net = from_onnx(model)
@@ -99,7 +96,7 @@ def test_integers_are_multiplied_as_floats_where_that_is_exact(size: int, betwee
     x, w = np.full((3, size), 255, np.uint8), np.full((size, 4), 127, np.int8)
     x[:, 1::5], w[::7] = 254, 126
     (got,) = run_plan(net, x, w)
-    want = (x.astype(np.int64) - 0) @ (w.astype(np.int64) + 128)
+    want = x.astype(np.int64) @ (w.astype(np.int64) + 128)
     np.testing.assert_array_equal(got, want)
 
 
