@@ -70,6 +70,7 @@ def pack_weights(
 
     quantiser_of = _quantiser()
     model = onnx.load(prepared)
+    before = _packed(model)
     _without_gemm(model.graph, kept)
     quantiser = quantiser_of(
         model,
@@ -80,9 +81,17 @@ def pack_weights(
         nodes_to_exclude=list(kept),
     )
     quantiser.process()
-    if not any(n.op_type == "MatMulNBits" for n in quantiser.model.model.graph.node):
-        raise NetworkError("no product that may change has constant weights")
+    if _packed(quantiser.model.model) == before:
+        some = f"; {before} {'has' if before == 1 else 'have'} weights of few bits already"
+        raise NetworkError(
+            f"no product that may change has constant weights{some if before else ''}"
+        )
     quantiser.model.save_model_to_file(str(output), use_external_data_format=large)
+
+
+def _packed(model: onnx.ModelProto) -> int:
+    """Products of packed weights."""
+    return sum(n.op_type == "MatMulNBits" for n in model.graph.node)
 
 
 def _quantiser() -> Any:

@@ -52,6 +52,14 @@ def quantize(
         list[str] | None,
         typer.Option("--keep", metavar="NODE", help="A node that stays in float32; repeatable."),
     ] = None,
+    reduce_range: Annotated[
+        bool,
+        typer.Option(
+            "--reduce-range",
+            help="Weights use 7 of their 8 bits: about half the time on x86 CPUs without VNNI, "
+            "and a little more error.",
+        ),
+    ] = False,
     weights: Annotated[
         Literal["int4", "int8"] | None,
         typer.Option(
@@ -101,13 +109,14 @@ def quantize(
     from tasks.network import network_label
     from tasks.quantise import quantise
     from tasks.quantiser import QuantiseRequest
+    from tilework.target import Target
 
     place = output or f"{network_label(network)}.{weights or 'int8'}.onnx"
-    packed = _packed(weights, block, zeros, level, (scheme, method))
+    packed = _packed(weights, block, zeros, level, (scheme, method), reduce_range)
     quantised = quantise(
         QuantiseRequest(
             network, place, calibrate, scheme, method, tuple(keep or ()), batch, layout,
-            tuple(shape or ()), packed,
+            tuple(shape or ()), packed, reduce_range,
         )
     )  # fmt: skip
     if json:
@@ -115,10 +124,23 @@ def quantize(
         return
     for line in _lines(quantised, calibrate, scheme, packed):
         console().print(line, markup=False)
+    if packed is None and not reduce_range and Target().bounds_weights:
+        console().print(_REDUCE, markup=False)
+
+
+_REDUCE = (
+    "This CPU has no VNNI: networks of 8 bits take about half the time here where weights use 7 "
+    "of them (--reduce-range)"
+)
 
 
 def _packed(
-    weights: str | None, block: int, zeros: bool, level: int, ranges: tuple[str, str]
+    weights: str | None,
+    block: int,
+    zeros: bool,
+    level: int,
+    ranges: tuple[str, str],
+    reduce_range: bool,
 ) -> WeightsOnly | None:
     """What ``--weights`` and its options say."""
     from tasks.weights_quantiser import WeightsOnly
@@ -131,6 +153,8 @@ def _packed(
         return None
     if ranges != ("static", "minmax"):
         raise NetworkError("--scheme and --method are of data, which --weights leaves in float")
+    if reduce_range:
+        raise NetworkError("--reduce-range is of products of bytes, and --weights makes none")
     return replace(given, bits=int(weights.removeprefix("int")))
 
 

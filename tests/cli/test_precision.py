@@ -35,6 +35,9 @@ def test_8_bits_and_what_they_cost(cli, tmp_path):
     assert (tmp_path / "mlp.int8.onnx").exists()
     told = cli.error("quantize", "mlp", "--block", 64)
     assert "--block, --zeros and --level belong to --weights int4 or int8" in told
+    assert ("(--reduce-range)" in " ".join(result.output.split())) is Target().bounds_weights
+    told = cli.error("quantize", "mlp", "--weights", "int4", "--reduce-range")
+    assert "--reduce-range is of products of bytes" in told
     told = cli.error("quantize", "mlp", "--weights", "int4", "--scheme", "dynamic")
     assert "--scheme and --method are of data" in told
     budget = ("--trials", 8, "--seconds", 20, "--threads", 1, "--no-prefect")

@@ -113,11 +113,10 @@ class Problem:
 
 def packed(whole: Array, bits: int) -> Array:
     """Numbers of the last dimension several in a byte, the first lowest."""
-    if bits == 8:
-        return whole
-    odd = whole.shape[-1] % 2
-    wide = np.pad(whole, [(0, 0)] * (whole.ndim - 1) + [(0, odd)])
-    return wide[..., ::2] | wide[..., 1::2] << np.uint8(4)
+    per = 8 // bits
+    wide = np.pad(whole, [(0, 0)] * (whole.ndim - 1) + [(0, -whole.shape[-1] % per)])
+    each = wide.reshape(*wide.shape[:-1], -1, per) << np.arange(0, 8, bits, dtype=np.uint8)
+    return np.bitwise_or.reduce(each, -1)
 
 
 def nbits(
@@ -129,7 +128,7 @@ def nbits(
     while not inputs[-1]:
         inputs.pop()
     node = helper.make_node("MatMulNBits", inputs, ["y"], domain="com.microsoft", **attrs)
-    return _model([node], tensors, dtype, shape)
+    return model_of([node], tensors, dtype, shape)
 
 
 def dequantised(
@@ -165,10 +164,10 @@ def dequantised(
         helper.make_node(product, ["x", "dense"], ["y"], **transposed),
     ]
     k = whole.shape[1 if product == "Gemm" else 0]
-    return _model(nodes, tensors, str(scales.dtype), (rows, k))
+    return model_of(nodes, tensors, str(scales.dtype), (rows, k))
 
 
-def _model(
+def model_of(
     nodes: list[onnx.NodeProto],
     tensors: Mapping[str, Array],
     dtype: str,

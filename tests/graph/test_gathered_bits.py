@@ -20,9 +20,15 @@ _BLOCK = 16
 
 
 def model(
-    dtype: str, zeros: bool, scale: str = "float32", size: int = 40, bits: int = 4, axis: int = 1
+    dtype: str,
+    zeros: bool,
+    scale: str = "float32",
+    size: int = 40,
+    bits: int = 4,
+    axis: int = 1,
+    along_blocks: bool = False,
 ) -> onnx.ModelProto:
-    """``size`` numbers in each of ten rows, or columns."""
+    """``size`` numbers in each of ten rows, or columns; taken across blocks, or along them."""
     r, blocks = np.random.default_rng(0), -(-size // _BLOCK)
     per = 8 // bits if dtype == "uint8" else 1
 
@@ -35,7 +41,8 @@ def model(
     arrays = {"data": numbers(size), "scales": scales if axis else scales.T}
     arrays |= {"zeros": numbers(blocks)} if zeros else {}
     given = ["data", "indices", *list(arrays)[1:]]
-    about = {"block_size": _BLOCK, "gather_axis": 1 - axis, "quantize_axis": axis, "bits": bits}
+    about = {"block_size": _BLOCK, "quantize_axis": axis, "bits": bits}
+    about["gather_axis"] = axis if along_blocks else 1 - axis
     node = helper.make_node("GatherBlockQuantized", given, ["y"], domain="com.microsoft", **about)
     kind = TensorProto.FLOAT if scale == "float32" else TensorProto.FLOAT16
     graph = helper.make_graph(
@@ -58,6 +65,8 @@ def model(
         ("int4", {"size": 48}),
         ("uint4", {"scale": "float16"}),
         ("int4", {"axis": 0}),
+        ("int4", {"axis": 0, "along_blocks": True}),
+        ("uint4", {"axis": 1, "along_blocks": True}),
     ],
 )
 def test_rows_of_few_bits(dtype: str, more: dict[str, Any], zeros: bool) -> None:

@@ -11,9 +11,10 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 
 import tilework as tw
-from tests.graph.packed_models import Problem, by_runtime, dequantised
+from tests.graph.packed_models import Problem, by_runtime, dequantised, model_of
 from tests.graph.test_onnx_errors import refused
 from tests.hosts import x86
 from tilework.graph import Network, from_onnx
@@ -49,7 +50,7 @@ problems = st.builds(
     rows=st.integers(1, 9),
     k=st.integers(1, 150),
     n=st.integers(1, 70),
-    bits=st.sampled_from([4, 8]),
+    bits=st.sampled_from([2, 4, 8]),
     block=st.sampled_from([16, 32, 64, 128, 256]),
     zeros=st.sampled_from(["none", "packed", "float"]),
     bias=st.booleans(),
@@ -68,6 +69,7 @@ def test_products_are_those_of_numpy(p, tmp_path_factory):
 TAKEN = [
     *((4, block, zeros) for block in (16, 32, 128) for zeros in ("none", "packed", "float")),
     *((8, block, zeros) for block in (32, 64) for zeros in ("none", "packed")),
+    *((2, block, zeros) for block in (32, 64) for zeros in ("none", "packed")),
 ]
 """Bits, block and zero points that ONNX Runtime computes with on a CPU."""
 
@@ -177,6 +179,52 @@ def test_matrices_of_4_bits_without_blocks(kind, by, tmp_path):
     assert np.abs(run(net, x.astype(np.float32)) - want).max() < 1e-5 * np.abs(want).max()
 
 
+@pytest.mark.parametrize("kind", ["int2", "uint2"])
+def test_matrices_of_2_bits(kind, tmp_path):
+    """In words of 4 bits."""
+    rng, low = np.random.default_rng(1), -2 if kind == "int2" else 0
+    whole, x = rng.integers(low, low + 4, (48, 20)), rng.standard_normal((3, 48))
+    scales = rng.uniform(0.01, 0.2, (3, 20)).astype(np.float32)
+    zeros = rng.integers(low, low + 4, scales.shape)
+    model = dequantised(whole, scales, zeros, kind, 3, axis=0, block=16)
+    net = network(model, tmp_path)
+    assert packed_products(net)
+    wide = [np.repeat(a, 16, 0) for a in (zeros, scales)]
+    want = x.astype(np.float32) @ ((whole - wide[0]) * wide[1])
+    assert np.abs(run(net, x.astype(np.float32)) - want).max() < 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize(("rows", "stays"), [(2, True), ("rows", True), (64, False)])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("by", ["one", "column"])
+def test_large_matrices_of_8_bits_stay_bytes_where_rows_are_few(by, kind, rows, stays, tmp_path):
+    """With many rows, unpacking would take longer than reading floats."""
+    rng, low = np.random.default_rng(1), -128 if kind == "int8" else 0
+    whole = rng.integers(low, low + 256, (514, 520))
+    scales = rng.uniform(0.01, 0.2, 520 if by == "column" else ()).astype(np.float32)
+    zeros = rng.integers(low, low + 256, scales.shape)
+    model = dequantised(whole, scales, zeros, kind, rows, axis=1, block=0)
+    shapes = {"rows": "1..64"} if rows == "rows" else None
+    net = network(model, tmp_path, shapes=shapes)
+    assert bool(packed_products(net)) is stays
+    x = rng.standard_normal((rows if isinstance(rows, int) else 3, 514)).astype(np.float32)
+    want = x @ ((whole - zeros) * scales.astype(np.float64))
+    assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
+
+
+def test_large_bytes_that_are_converted_in_front_of_a_product_stay_bytes(tmp_path):
+    """As exports of weights alone have them; scales are a product behind."""
+    rng = np.random.default_rng(1)
+    whole = rng.integers(-128, 128, (514, 520)).astype(np.int8)
+    x = rng.standard_normal((2, 514)).astype(np.float32)
+    cast = helper.make_node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT)
+    nodes = [cast, helper.make_node("MatMul", ["x", "wide"], ["y"])]
+    net = network(model_of(nodes, {"w": whole}, "float32", x.shape), tmp_path)
+    assert packed_products(net)
+    want = x @ whole.astype(np.float64)
+    assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
+
+
 def test_both_forms_make_one_network(tmp_path):
     p = Problem(3, 128, 24, zeros="packed")
     a = p.arrays()
@@ -211,6 +259,27 @@ def test_what_no_product_reads_along_its_blocks_is_dequantised(tmp_path):
     x = rng.standard_normal((32, 32)).astype(np.float32)
     want = x @ (whole * scales)
     assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_numbers_of_4_bits_from_a_table(table, dtype, tmp_path):
+    """As bitsandbytes has them; blocks go on from row to row."""
+    rng, (k, n, block) = np.random.default_rng(table), (40, 6, 16)
+    x = rng.standard_normal((3, k)).astype(dtype)
+    tensors = {"B": rng.integers(0, 256, k * n // 2).astype(np.uint8)}
+    tensors["absmax"] = rng.random(k * n // block).astype(dtype)
+    about = {"K": k, "N": n, "block_size": block, "quant_type": table}
+    given = ["x", "B", "absmax"]
+    node = helper.make_node("MatMulBnb4", given, ["y"], domain="com.microsoft", **about)
+    model = model_of([node], tensors, dtype, x.shape)
+    got = run(network(model, tmp_path), x)
+    if dtype == "float32":  # ONNX Runtime has no other on a CPU
+        want = by_runtime(model, x)
+        assert np.abs(got - want).max() <= 1e-6 * np.abs(want).max()
+    wide = {**tensors, "absmax": tensors["absmax"].astype(np.float32)}
+    want = run(network(model_of([node], wide, "float32", x.shape), tmp_path), x.astype(np.float32))
+    assert np.abs(got - want).max() <= CLOSE[dtype] * np.abs(want).max()
 
 
 # -- what is kept, and what is refused ------------------------------------------------------------

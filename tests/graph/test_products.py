@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.onnx_models import GraphMaker, save
 from tests.graph.run_plan import run_plan
@@ -73,6 +73,30 @@ def test_matmul_integer(shapes: tuple[tuple[int, ...], ...], points: str, tmp_pa
     want = (a - rows.reshape(-1, 1)) @ (b - columns)
     (got,) = run_plan(from_onnx(path), a)
     assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("size", "between"), [(64, "float32"), (258, "float32"), (259, "int32")])
+def test_integers_are_multiplied_as_floats_where_that_is_exact(size: int, between: str) -> None:
+    """Both factors are computed; all numbers are as far from their zero points as they may be."""
+    node = helper.make_node("MatMulInteger", ["x", "w", "zx", "zw"], ["y"])
+    given = [("x", TensorProto.UINT8, [3, size]), ("w", TensorProto.INT8, [size, 4])]
+    zeros = {"zx": np.uint8(0), "zw": np.int8(-128)}
+    graph = helper.make_graph(
+        [node],
+        "net",
+        [helper.make_tensor_value_info(*v) for v in given],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+        [numpy_helper.from_array(np.asarray(z), n) for n, z in zeros.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    net = from_onnx(model)
+    (product,) = [n for n in net.nodes if n.op == "matmul"]
+    assert net.types[product.inputs[0]].dtype == between
+    x, w = np.full((3, size), 255, np.uint8), np.full((size, 4), 127, np.int8)
+    x[:, 1::5], w[::7] = 254, 126
+    (got,) = run_plan(net, x, w)
+    want = x.astype(np.int64) @ (w.astype(np.int64) + 128)
     np.testing.assert_array_equal(got, want)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -12,9 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.operator_cases import Cases
 from tests.graph.quantized_models import by_onnx_runtime
+from tests.graph.run_plan import run_plan
 from tests.graph.test_onnx_errors import refused
 from tests.graph.test_quantised_networks import run
+from tilework.errors import NetworkError
 from tilework.graph import from_onnx
+from tilework.graph.passes import optimize
 
 KINDS = {
     "uint8": TensorProto.UINT8,
@@ -250,3 +254,87 @@ def test_scales_of_products_are_checked_as_well(tmp_path: Path) -> None:
     broken = numpy_helper.from_array(np.zeros(5, np.float32), "c4")
     model.graph.initializer[3].CopyFrom(broken)
     assert "the scale 'c4' holds 0.0" in refused(model, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4"])
+@pytest.mark.parametrize("more", ["a product", "none"])
+def test_data_of_4_bits_are_bytes_of_which_few_values_are_used(kind, more):
+    numbers = {"zero": (np.asarray(1), kind), "whole": (np.arange(32).reshape(8, 4) % 7, "int8")}
+    tensors = [
+        numpy_helper.from_array(a.astype(getattr(ml_dtypes, t, t)), n)
+        for n, (a, t) in numbers.items()
+    ]
+    scale = numpy_helper.from_array(np.asarray(0.3, np.float32), "scale")
+    of = ("scale", "zero")
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", *of], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", *of], ["x4"]),
+    ]
+    if more == "a product":
+        nodes += [
+            helper.make_node("DequantizeLinear", ["whole", "scale"], ["w"]),
+            helper.make_node("MatMul", ["x4", "w"], ["y"]),
+        ]
+    else:
+        nodes.append(helper.make_node("Relu", ["x4"], ["y"]))
+    ends = (("x", [5, 8]), ("y", None))
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends)
+    graph = helper.make_graph(nodes, "net", [x], [y], [*tensors, scale])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    feed = {"x": np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32) * 3}
+    (want,), net = by_onnx_runtime(model, feed).values(), from_onnx(model)
+    (got,) = run_plan(net, feed["x"])
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    if more == "a product":
+        assert [n.attrs.get("sums") for n in optimize(net).nodes if n.op == "dense"] == ["int32"]
+
+
+def test_outputs_of_4_bits_are_refused():
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=TensorProto.UINT4)
+    ends = (("x", TensorProto.FLOAT), ("y", TensorProto.UINT4))
+    x, y = (helper.make_tensor_value_info(n, t, [3]) for n, t in ends)
+    scale = numpy_helper.from_array(np.asarray(0.3, np.float32), "s")
+    graph = helper.make_graph([node], "net", [x], [y], [scale])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(NetworkError, match=r"output 'y' is uint4, .* put DequantizeLinear behind"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize("op", ["MatMulInteger", "ConvInteger"])
+def test_zero_points_of_floats_are_refused(op):
+    """They would be cut off."""
+    shape = [3, 8] if op == "MatMulInteger" else [1, 2, 5, 5]
+    w = np.ones((8, 4) if op == "MatMulInteger" else (3, 2, 3, 3), np.uint8)
+    arrays = {"w": w, "zx": np.asarray(3.5, np.float32)}
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, None)
+    kept = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
+    graph = helper.make_graph([helper.make_node(op, ["x", "w", "zx"], ["y"])], "n", [x], [y], kept)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(NetworkError, match=r"the zero point 'zx' is float32, .* uint8"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize("data", ["float", "uint8"])
+def test_weights_have_scales_of_any_sign_and_more_dimensions_than_one(data):
+    """As NNCF writes filters; ONNX Runtime takes neither with all shapes, NumPy decides."""
+    rng, x = np.random.default_rng(0), np.arange(72, dtype=np.float32).reshape(1, 2, 6, 6) - 30
+    whole = rng.integers(-128, 128, (5, 2, 3, 3)).astype(np.int8)
+    scales = np.array([0.1, -0.2, 0.3, -0.4, 0.5], np.float32).reshape(5, 1, 1)
+    arrays = {"whole": whole, "scales": scales, "one": np.asarray(1, np.float32)}
+    arrays["zero"] = np.asarray(30, np.uint8)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["whole", "scales"], ["w"], axis=0),
+        helper.make_node("QuantizeLinear", ["x", "one", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "one", "zero"], ["wide"]),
+        helper.make_node("Conv", ["x" if data == "float" else "wide", "w"], ["y"]),
+    ]
+    ends = (("x", [1, 2, 6, 6]), ("y", None))
+    given, made = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends)
+    kept = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
+    graph = helper.make_graph(nodes, "net", [given], [made], kept)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (got,) = run_plan(from_onnx(model), x)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    want = np.einsum("nchwij,fcij->nfhw", windows, whole * scales[..., None])
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-3)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from onnx import numpy_helper
 
 import tilework as tw
 from tasks import check
@@ -188,6 +189,24 @@ def test_weights_alone_are_packed(how, tmp_path):
     outputs = [ort.InferenceSession(p).run(None, {"x": x}) for p in (after, before)]
     assert made.loss.largest == pytest.approx(loss_of([tuple(outputs)]).largest, rel=0.05)
     assert str(made.loss).startswith(f"weights of {how.bits} bits against float32, on 6 samples")
+
+
+def test_a_reduced_range_holds_weights_below_65(model, samples, tmp_path):
+    """Where products of bytes are added in pairs of 16 bits, those sums stay below 2**15."""
+    place = str(tmp_path / "narrow.onnx")
+    quantise(QuantiseRequest(model, place, samples, reduce_range=True))
+    some = [numpy_helper.to_array(t) for t in onnx.load(place).graph.initializer]
+    weights = [w for w in some if w.dtype == np.int8 and w.ndim > 1]
+    assert len(weights) == 2
+    assert {int(np.abs(w.astype(int)).max()) for w in weights} == {64}
+
+
+def test_weights_are_not_packed_again(tmp_path):
+    pytest.importorskip("onnx_ir")
+    once = str(tmp_path / "once.onnx")
+    quantise(QuantiseRequest(dense(tmp_path), once, weights=WeightsOnly()))
+    with pytest.raises(NetworkError, match="2 have weights of few bits already"):
+        quantise(QuantiseRequest(once, str(tmp_path / "b.onnx"), weights=WeightsOnly()))
 
 
 def test_packed_weights_may_be_kept_out(tmp_path):

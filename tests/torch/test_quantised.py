@@ -122,3 +122,33 @@ def test_scales_that_are_none_are_named():
     program = torch.export.export(Rounding(1.0, torch.tensor([1.0, -1, 1, 1])), (x,))
     with pytest.raises(NetworkError, match=r"a scale is -1\.0; scales are positive numbers"):
         tw.from_torch(program)
+
+
+class Whole(torch.nn.Module):
+    """A dense layer as torchao's `quantize_` leaves it: weights of int8, data of int8 by row."""
+
+    def __init__(self, k: int, n: int, data: bool) -> None:
+        super().__init__()
+        g = torch.Generator().manual_seed(0)
+        self.register_buffer("w", torch.randint(-128, 128, (n, k), generator=g).to(torch.int8))
+        self.register_buffer("scale", torch.rand(n, generator=g) / 100)
+        self.data = data
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.ops.aten._assert_tensor_metadata(x, None, None, torch.float32)
+        if not self.data:
+            return (x @ self.w.t().to(torch.float32)) * self.scale
+        of_rows = x.abs().amax(1, keepdim=True) / 127
+        y = (x * (1 / of_rows)).round().clamp(-128, 127).to(torch.int8)
+        return torch._int_mm(y, self.w.t()).float() * of_rows * self.scale
+
+
+@pytest.mark.parametrize(("data", "sizes"), [(True, (30, 40)), (False, (520, 512))])
+def test_layers_of_torchao_are_products_of_bytes(data, sizes):
+    model, x = Whole(*sizes, data), torch.randn(4, sizes[0])
+    net = tw.from_torch(torch.export.export(model, (x,)))
+    (product,) = [n for n in optimize(net).nodes if n.op in ("dense", "packed_dense", "matmul")]
+    assert product.attrs.get("sums" if data else "bits") == ("int32" if data else 8)
+    (got,) = tw.compile(net, ONE).run(x.numpy())
+    want = model(x).numpy()
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()

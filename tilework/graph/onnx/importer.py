@@ -19,6 +19,7 @@ from tilework.errors import NetworkError
 from tilework.graph.elements import require_elements
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
+from tilework.graph.onnx.convert.scales import KEPT_AS
 from tilework.graph.onnx.files import ReadModel, read
 from tilework.graph.onnx.inputs import element_type, input_types
 from tilework.graph.onnx.messages import first_line, one_line
@@ -220,6 +221,11 @@ def _check_declared(declared: Any, computed: Any) -> None:
     if not declared.type.HasField("tensor_type"):
         return
     if kind.elem_type and element_type(declared) != computed.dtype:
+        if element_type(declared) in KEPT_AS:
+            raise NetworkError(
+                f"unsupported: the output '{declared.name}' is {element_type(declared)}, and runs "
+                "return no such numbers: put DequantizeLinear behind them"
+            )
         raise NetworkError(
             f"the file is corrupt: its output '{declared.name}' is declared as "
             f"{element_type(declared)}, but {computed.dtype} is computed"

@@ -17,6 +17,7 @@ from tilework.graph.onnx.arithmetic import KNOWN, computed
 from tilework.graph.onnx.calls import STANDARD, Calls
 from tilework.graph.onnx.context import ConstantNeeded, RangesNeeded, Result, Unsupported
 from tilework.graph.onnx.convert import converter
+from tilework.graph.onnx.convert.elementwise import of_large_bytes
 from tilework.graph.onnx.fold import FOLDABLE, Folding, NotFolded
 from tilework.graph.onnx.legacy import modern
 from tilework.graph.onnx.messages import first_line
@@ -267,6 +268,8 @@ class Walk(Scopes):
         if node.domain not in STANDARD or node.op_type not in FOLDABLE or not node.input:
             return False
         if not all(i in self.constants for i in node.input if i):
+            return False
+        if of_large_bytes(node, self.constants):
             return False
         reduced = node.op_type.startswith("Reduce")
         return not reduced or self.constants[node.input[0]].size > 0

@@ -25,15 +25,23 @@ from tilework.graph.operators.base import (
     Attrs,
     Operator,
     Pattern,
+    Shape,
     ValueType,
     common_dtype,
     declared,
 )
-from tilework.index.extents import known
+from tilework.index.extents import known, size
 from tilework.ops import block_bytes, packed
 
 BITS = (4, 8)
 """Sizes of elements."""
+_LARGE = 1 << 18
+"""Products of few rows with so many weights wait for memory."""
+
+
+def large_bytes(shape: Shape) -> bool:
+    """Whether a matrix of bytes is worth being multiplied as such, by data in float."""
+    return len(shape) == 2 and size(shape) >= _LARGE
 
 
 def _checked(types: Sequence[ValueType], attrs: Attrs) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from tilework.dtypes import is_float, is_integer
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, plain
 from tilework.graph.aten.convert.promotion import operands
+from tilework.graph.aten.convert.quantised import whole_numbers
 from tilework.graph.aten.dtypes import dtype_name
 
 
@@ -189,6 +190,9 @@ def _to_copy(c: AtenContext, x: Any, dtype: Any = None, **kwargs: Any) -> Value:
     if device is not None and str(device).split(":")[0] != "cpu":
         raise Unsupported(f"a copy to device {device}")
     v, to = c.value(x), c.output_dtype()
+    whole = whole_numbers(c, v) if to == "float32" else None
+    if whole is not None:
+        return whole
     if is_integer(to) and is_float(c.dtype(v)) and to in ("uint8", "int8", "int16"):
         # numbers that are too large wrap around there, as those of int32 do
         v = c.cast(v, "int32")

@@ -16,13 +16,18 @@ import numpy as np
 from tilework.dtypes import integer_range, numpy_dtype
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.graph.aten.dtypes import array_of, dtype_name
+from tilework.graph.operators.base import BYTES
+from tilework.graph.operators.packed import large_bytes
 from tilework.graph.operators.quantized import QUANTIZED
+from tilework.graph.passes._quantised import FLIP
 
 if TYPE_CHECKING:
     import torch
     from torch.fx import Node
 
 _SPACE = "quantized_decomposed"
+_GROUP = 4
+"""Products that one instruction sums."""
 
 
 def kept(node: Node) -> bool:
@@ -30,7 +35,42 @@ def kept(node: Node) -> bool:
     name = str(node.target)
     return name.startswith(
         (f"{_SPACE}.dequantize_per_tensor", f"{_SPACE}.dequantize_per_channel.")
-    )
+    ) or (name == "aten._to_copy.default" and _of_large_bytes(node))
+
+
+def _of_large_bytes(node: Node) -> bool:
+    """Whether a large matrix of bytes is converted to float32, as for products of its numbers."""
+    metas: tuple[Any, ...] = tuple(getattr(n, "meta", {}).get("val") for n in (node.args[0], node))
+    given, result = metas
+    if not all(hasattr(v, "dtype") for v in metas):
+        return False
+    of_bytes = dtype_name(given.dtype) in BYTES and dtype_name(result.dtype) == "float32"
+    return of_bytes and large_bytes(tuple(given.shape))
+
+
+def whole_numbers(c: AtenContext, x: Value) -> Value | None:
+    """A large constant matrix of bytes as float32 that may stay bytes; None of anything else."""
+    if c.known(x) is None or c.dtype(x) not in BYTES or not large_bytes(c.shape(x)):
+        return None
+    zero = c.constant(np.zeros((), numpy_dtype(c.dtype(x))), "zero")
+    return c.op("dequantize", x, c.number(1.0, "float32"), zero)
+
+
+def _product_of_bytes(c: AtenContext, a: Any, b: Any) -> Value:
+    """The product of two matrices of int8, in int32."""
+    x, y = c.value(a), c.value(b)
+    w = c.known(y)
+    if w is None:
+        x, y = (c.cast(v, "int32") for v in (x, y))
+        return c.op("matmul", x, y, transpose_a=False, transpose_b=False)
+    short = -w.shape[0] % _GROUP
+    data = c.op("flip_sign", x)
+    if short:
+        data = c.op("pad", data, before=(0, 0), after=(0, short), value=0)
+    wide = np.ascontiguousarray(np.pad(w.T, ((0, 0), (0, short))))
+    of_flip = (FLIP * w.astype(np.int64).sum(0)).astype(np.int32)
+    sums = c.op("dense", data, c.constant(wide, "weight"), sums="int32")
+    return c.op("subtract", sums, c.constant(of_flip, "of_zero"))
 
 
 def _quantize(
@@ -213,4 +253,7 @@ _OPERATORS: dict[str, Converter] = {
     "quantize_per_channel": _of(_quantize),
     "quantize_per_tensor": _of(_quantize, None),
 }
-CONVERTERS = {f"{_SPACE}.{name}": convert for name, convert in _OPERATORS.items()}
+CONVERTERS = {
+    **{f"{_SPACE}.{name}": convert for name, convert in _OPERATORS.items()},
+    "_int_mm": _product_of_bytes,
+}

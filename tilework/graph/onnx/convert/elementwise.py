@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,8 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.protos import messages, numpy_type
-from tilework.graph.operators.base import ANY
+from tilework.graph.operators.base import ANY, BYTES
+from tilework.graph.operators.packed import large_bytes
 
 if TYPE_CHECKING:
     import onnx
@@ -115,9 +117,24 @@ def _isinf(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("isinf", c.value(node.input[0]), name=node.output[0], **signs)
 
 
+def of_large_bytes(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) -> bool:
+    """Whether a large constant matrix of bytes is converted to float32, perhaps for a product.
+
+    It stays bytes then, as far as products read it (`multiply_packed`).
+    """
+    x = constants.get(node.input[0]) if node.op_type == "Cast" else None
+    if x is None or x.dtype.name not in BYTES or not large_bytes(x.shape):
+        return False
+    return bool(attributes(node)["to"] == messages().TensorProto.FLOAT)
+
+
 def _cast(c: OnnxContext, node: onnx.NodeProto) -> str:
-    to = element_type(attributes(node)["to"])
-    return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
+    to, x = element_type(attributes(node)["to"]), c.value(node.input[0])
+    if not of_large_bytes(node, c.constants):
+        return c.op("cast", x, name=node.output[0], to=to)
+    parts = {"scale": np.ones((), np.float32), "zero": np.zeros((), c.b.types[x].dtype)}
+    given = [c.b.constant(a, name) for name, a in parts.items()]
+    return c.op("dequantize", x, *given, name=node.output[0])
 
 
 def _cast_like(c: OnnxContext, node: onnx.NodeProto) -> str | np.ndarray:

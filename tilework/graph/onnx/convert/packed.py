@@ -11,7 +11,8 @@ from tilework.graph.onnx.context import OnnxContext
 from tilework.graph.onnx.values import Value, constant, room
 from tilework.ops.packed import WORD_BITS
 
-_BITS = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
+_BITS = {"int2": 4, "uint2": 4, "int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
+"""Types of weights, and the bits that one of them is kept in."""
 
 
 def unpacked(

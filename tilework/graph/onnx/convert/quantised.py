@@ -7,7 +7,6 @@ expressions of what the standard says, with exact integers.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.convert.elementwise import element_type
+from tilework.graph.onnx.convert.float8 import FLOAT8, rounded
 from tilework.graph.onnx.convert.matrices import product, reshaped
 from tilework.graph.onnx.convert.packed import packed_matrix
 from tilework.graph.onnx.convert.quantised_operators import (
@@ -32,32 +32,52 @@ from tilework.graph.onnx.convert.quantised_operators import (
 )
 from tilework.graph.onnx.convert.quantised_products import conv_of_bytes, product_of_bytes
 from tilework.graph.onnx.convert.sampling import computed
-from tilework.graph.onnx.convert.scales import check_parameters, infinite
-from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.convert.scales import check_no_zero, check_parameters, infinite
+from tilework.graph.onnx.convert.spread import over, plain, repeated, spread
 from tilework.graph.onnx.convert.windows import convolution
 from tilework.graph.onnx.protos import messages, numpy_type
 from tilework.graph.onnx.values import Value, constant, room, value
-from tilework.graph.operators import Shape
-from tilework.index.extents import known, known_shape
+from tilework.index.extents import known_shape, most
 
 if TYPE_CHECKING:
     import onnx
 
 _QUANTISED = ("int8", "uint8", "int16", "uint16")
-_NIBBLES = {"int4": (-8, 7), "uint4": (0, 15)}
+_NIBBLES = {"int2": (-2, 1), "uint2": (0, 3), "int4": (-8, 7), "uint4": (0, 15)}
 """Types that constants alone have, and their least and greatest number."""
-_UINT8, _NUMBERS = 2, {21: "uint4", 22: "int4"}
+_UINT8, _NUMBERS = 2, {21: "uint4", 22: "int4", 25: "uint2", 26: "int2"}
 """ONNX's numbers of the type that `QuantizeLinear` has by default, and of those."""
 _QUOTIENTS_AS_SCALES = 23
 """From this opset on quotients are rounded to the type of the scale, unless a file says more."""
 
 
 def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+    for i in range(2):
+        _check_type(c, node.input[i], optional(node, i + 2))
     of_bytes = product_of_bytes(c, node)
     if of_bytes is not None:
         return of_bytes
-    a, b = (_shifted(c, node.input[i], optional(node, i + 2), column=i == 0) for i in range(2))
-    return product(c, a, b, node.output[0])
+    between = _between(c, *node.input[:2])
+    parts = ((node.input[i], optional(node, i + 2), i == 0) for i in range(2))
+    a, b = (_shifted(c, *part, between) for part in parts)
+    if between == "int32":
+        return product(c, a, b, node.output[0])
+    return c.op("cast", product(c, a, b, f"{node.output[0]}_sum"), to="int32")
+
+
+def _between(c: OnnxContext, *operands: str) -> str:
+    """The type that a product of two values is computed in: float32 where its sums are exact.
+
+    That is as fast as products of floats are, and those of int32 are not.
+    """
+    size, names = c.shape(operands[0])[-1:], [c.dtype(x) for x in operands]
+    short = all(name in ("int8", "uint8") for name in names) and len(size) == 1
+    exact = short and most(size[0]) * _LARGEST_BYTE**2 <= _EXACT
+    return "float32" if exact else "int32"
+
+
+_LARGEST_BYTE, _EXACT = 255, 1 << 24
+"""The magnitude of a byte without its zero point; up to which float32 holds all integers."""
 
 
 def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
@@ -68,7 +88,8 @@ def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     weights = i[3] in c.constants and c.rank(i[3]) == 2
     if weights and constant_parameters(c, [*i[1:3], *i[4:]]) and _bytes(c, i[7]):
         return quantised_matmul(c, node)
-    a, b = (_shifted(c, node.input[i], node.input[i + 2], column=i == 0) for i in (0, 3))
+    between = _between(c, i[0], i[3])
+    a, b = (_shifted(c, i[at], i[at + 2], at == 0, between) for at in (0, 3))
     y = Value(c, product(c, a, b, f"{node.output[0]}_sum"))
     rows, columns, of_y = (value(c, node.input[i]).cast("float32") for i in (1, 4, 6))
     scale = (Value(c, _per_row(c, rows.name)) * columns).op("quotient", of_y)
@@ -85,13 +106,13 @@ def _requantised(y: Value, scale: Value, zero: Value) -> str:
     return rounded.clamped(*integer_range(zero.dtype)).cast(zero.dtype).name
 
 
-def _shifted(c: OnnxContext, name: str, zero: str, column: bool) -> str:
-    """An integer operand as int32 with its zero point subtracted."""
+def _shifted(c: OnnxContext, name: str, zero: str, column: bool, to: str = "int32") -> str:
+    """An integer operand as int32, or another type, with its zero point subtracted."""
     _check_type(c, name, zero)
-    x = c.op("cast", c.value(name), to="int32")
+    x = c.op("cast", c.value(name), to=to)
     if not zero:
         return x
-    point = c.op("cast", c.value(zero), to="int32")
+    point = c.op("cast", c.value(zero), to=to)
     return c.op("subtract", x, _per_row(c, point) if column else point)
 
 
@@ -108,43 +129,6 @@ def _per_row(c: OnnxContext, value: str) -> str:
     return reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] != 1 else value
 
 
-def _spread(of: Shape, shape: Shape, a: dict[str, Any]) -> tuple[Shape, int, int]:
-    """How a scale of shape ``of`` is spread over ``shape``.
-
-    Returns:
-        Its new shape, the dimension along which it is repeated, and how often.
-
-    Raises:
-        Unsupported: it does not fit.
-    """
-    if math.prod(of) == 1:
-        return (1,) * len(shape), 0, 1
-    axis = normal(a.get("axis", 1) if len(shape) > 1 else 0, len(shape))
-    block = int(a.get("block_size", 0))
-    others = [d for d in range(len(shape)) if d != axis]
-    if not block and of == shape[axis : axis + 1]:
-        return tuple(n if d == axis else 1 for d, n in enumerate(shape)), 0, 1
-    times = min(block, known(shape[axis]))
-    in_blocks = block > 0 and len(of) == len(shape) and of[axis] == -(-shape[axis] // block)
-    if in_blocks and all(of[d] == shape[d] for d in others):
-        return of, axis, times
-    raise Unsupported(f"a scale of shape {list(of)} does not fit {list(shape)} along axis {axis}")
-
-
-def _over(given: Value, shape: Shape, a: dict[str, Any]) -> Value:
-    """A scale or zero point that broadcasts to ``shape``."""
-    own, axis, times = _spread(given.shape, shape, a)
-    if times == 1:
-        new, held = own if shape else (), given.c.b.constants.get(given.name)
-        return (
-            given.reshape(*new)
-            if held is None
-            else constant(given.c, held.reshape(known_shape(new)))
-        )
-    factors = [times if d == axis else 1 for d in range(len(shape))]
-    return given.op("repeat", factors=tuple(factors)).part(axis, 0, shape[axis])
-
-
 def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited.
 
@@ -155,6 +139,8 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     check_parameters(c, node.input[1], zero, None, infinite=True)
     number = a.get("output_dtype", 0) or _UINT8
     to = c.dtype(zero) if zero else _NUMBERS.get(number) or element_type(number)
+    if to in FLOAT8:
+        return _quantize_float8(c, node, a, to)
     if to not in (*_QUANTISED, *_NIBBLES):
         raise Unsupported(f"numbers quantised to {to} are not supported")
     of_scale = c.dtype(node.input[1])
@@ -164,20 +150,32 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
         between = numpy_dtype(of_scale if narrow else "float32")
         kind = c.constants[zero].dtype if zero else numpy_type(number)
         return _quantized(c, a, kind, between, *(c.constants[n] for n in names))
-    if to in _NIBBLES:
-        raise Unsupported(f"numbers quantised to {to} in a run are not supported")
+    limits = _NIBBLES.get(to)
+    if limits is not None:  # numbers of a byte, of which few are used
+        to = "int8" if to.startswith("i") else "uint8"
     x, scale = (computed(value(c, i)) for i in node.input[:2])
     by_itself = narrow or infinite(c, node.input[1])
-    if x.dtype == scale.dtype == "float32" and _plain(scale, x.shape, a) and not by_itself:
-        point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
-        parts = _over(scale, x.shape, a), _over(point, x.shape, a)
-        return x.op("quantize", *parts).name
+    if x.dtype == scale.dtype == "float32" and plain(scale, x.shape, a) and not by_itself:
+        point = _byte(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(to)))
+        parts = over(scale, x.shape, a), over(point, x.shape, a)
+        numbers = x.op("quantize", *parts)
+        return (numbers if limits is None else numbers.clamped(*limits)).name
     wide = scale.dtype if scale.dtype.startswith("float") else "float32"
-    y = x.cast(wide).op("quotient", _over(scale, x.shape, a).cast(wide))
+    y = x.cast(wide).op("quotient", over(scale, x.shape, a).cast(wide))
     y = (y.cast(of_scale).cast(wide) if narrow else y).op("round")
     if zero:
-        y = y + _over(value(c, zero), x.shape, a).cast(wide)
-    return y.clamped(*integer_range(to)).cast(to).name
+        y = y + over(_byte(c, zero), x.shape, a).cast(wide)
+    return y.clamped(*(limits or integer_range(to))).cast(to).name
+
+
+def _quantize_float8(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], to: str) -> str:
+    """``x / scale`` rounded to a number of a type; it is computed in float32, and stays there."""
+    if not a.get("saturate", 1):
+        raise Unsupported(f"numbers quantised to {to} with saturate = 0 are not supported")
+    check_no_zero(c, optional(node, 2))
+    x, scale = (computed(value(c, i)) for i in node.input[:2])
+    quotient = x.cast("float32").op("quotient", over(scale, x.shape, a).cast("float32"))
+    return rounded(quotient, FLOAT8[to]).name
 
 
 def _quantized(
@@ -191,12 +189,12 @@ def _quantized(
 ) -> NDArray[Any]:
     """Constants as numbers of a type; their quotients are rounded to the type ``between``."""
     room(c, x.size)
-    own, axis, times = _spread(scale.shape, x.shape, a)
+    own, axis, times = spread(scale.shape, x.shape, a)
     with np.errstate(invalid="ignore", over="ignore"):
-        quotient = x.astype(np.float32) / _repeated(scale, x.shape, own, axis, times)
+        quotient = x.astype(np.float32) / repeated(scale, x.shape, own, axis, times)
         y = np.rint(quotient.astype(between).astype(np.float32))
     if zero is not None:
-        y = y + _repeated(zero, x.shape, own, axis, times)
+        y = y + repeated(zero, x.shape, own, axis, times)
     low, high = _NIBBLES.get(kind.name) or integer_range(kind.name)
     least = np.nan_to_num(y, nan=low, posinf=high, neginf=low)
     return np.asarray(least.clip(low, high).astype(np.int32).astype(kind))
@@ -208,25 +206,29 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     names = [n for n in node.input if n]
     of_blocks = bool(a.get("block_size", 0)) or c.dtype(node.input[0]) in _NIBBLES
     parts = node.input[1], optional(node, 2), node.input[0]
-    check_parameters(c, *parts, positive=not of_blocks, infinite=not of_blocks)
+    weights = of_blocks or (node.input[0] in c.constants and c.rank(node.input[0]) > 0)
+    check_parameters(c, *parts, positive=not weights, infinite=not of_blocks)
     if all(n in c.constants for n in names) and not _kept(c, node, a):
         known = [c.constants[n] for n in names]
         packed = None if infinite(c, node.input[1]) else _packed(c, a, *known)
         return _dequantized(c, a, *known) if packed is None else packed.name
-    x, scale = value(c, node.input[0]), value(c, node.input[1])
+    x, scale = _byte(c, node.input[0]), value(c, node.input[1])
+    if x.dtype == "float32" and c.dtype(optional(node, 2) or node.input[0]) in FLOAT8:
+        check_no_zero(c, optional(node, 2))
+        return (x * over(computed(scale), x.shape, a).cast("float32")).cast(scale.dtype).name
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype
     if x.dtype not in (*_QUANTISED, "int32"):
         raise Unsupported(f"quantised numbers of {x.dtype} are not supported")
-    plain = _plain(scale, x.shape, a) and not infinite(c, node.input[1])
-    if scale.dtype == to == "float32" and plain:
+    by_channel = plain(scale, x.shape, a) and not infinite(c, node.input[1])
+    if scale.dtype == to == "float32" and by_channel:
         zero = optional(node, 2)
-        point = value(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
-        return x.op("dequantize", _over(scale, x.shape, a), _over(point, x.shape, a)).name
+        point = _byte(c, zero) if zero else constant(c, np.zeros((), numpy_dtype(x.dtype)))
+        return x.op("dequantize", over(scale, x.shape, a), over(point, x.shape, a)).name
     wide = x.cast("int32")
     if optional(node, 2):
-        wide = wide - _over(value(c, node.input[2]), x.shape, a).cast("int32")
+        wide = wide - over(_byte(c, node.input[2]), x.shape, a).cast("int32")
     factor = computed(scale)
-    return (wide.cast(factor.dtype) * _over(factor, x.shape, a)).cast(to).name
+    return (wide.cast(factor.dtype) * over(factor, x.shape, a)).cast(to).name
 
 
 def _dynamic(c: OnnxContext, node: onnx.NodeProto) -> Result:
@@ -245,17 +247,21 @@ def _dynamic(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [x.op("quantize", scale, zero).name, scale.name, zero.name]
 
 
-def _plain(scale: Value, shape: Shape, a: dict[str, Any]) -> bool:
-    """Whether a scale is one number, or a vector along a dimension."""
-    return _spread(scale.shape, shape, a)[2] == 1
-
-
 def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
     """Whether constants stay quantised: weights and biases that products may be computed with."""
     x, scale = (c.constants[n] for n in node.input[:2])
     of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
+    of_products = of_products or (x.dtype.name in _NIBBLES and x.ndim > 2)
     of_products = of_products and not infinite(c, node.input[1])
-    return of_products and scale.dtype == np.float32 and _spread(scale.shape, x.shape, a)[2] == 1
+    return of_products and scale.dtype == np.float32 and spread(scale.shape, x.shape, a)[2] == 1
+
+
+def _byte(c: OnnxContext, name: str) -> Value:
+    """Quantised numbers; constants of fewer bits, such as filters, as bytes."""
+    array = c.constants.get(name)
+    if array is None or array.dtype.name not in _NIBBLES:
+        return value(c, name)
+    return constant(c, array.astype(np.int8 if array.dtype.name.startswith("i") else np.uint8))
 
 
 def _packed(
@@ -269,7 +275,7 @@ def _packed(
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype.name
     if x.ndim != 2 or to != scale.dtype.name:
         return None
-    own, axis, times = _spread(scale.shape, x.shape, a)
+    own, axis, times = spread(scale.shape, x.shape, a)
     shape = known_shape(own)
     parts = scale.reshape(shape), None if zero is None else zero.reshape(shape)
     block = int(a.get("block_size", 0)) if times > 1 else 0
@@ -284,27 +290,19 @@ def _dequantized(
     zero: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     to = element_type(a["output_dtype"]) if a.get("output_dtype", 0) else scale.dtype.name
-    own, axis, times = _spread(scale.shape, x.shape, a)
+    own, axis, times = spread(scale.shape, x.shape, a)
     room(c, x.size)
 
     y = x.astype(np.float32)  # exact: of all but int32, which has no zero point
     if zero is not None:
-        y = y - _repeated(zero, x.shape, own, axis, times)
+        y = y - repeated(zero, x.shape, own, axis, times)
     with np.errstate(over="ignore", invalid="ignore"):  # masks hold the lowest number, or infinity
-        return np.asarray(y * _repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
-
-
-def _repeated(
-    array: NDArray[Any], shape: tuple[int, ...], own: Shape, axis: int, times: int
-) -> NDArray[np.float32]:
-    """A scale or zero point as `_spread` says, so that it broadcasts to ``shape``."""
-    if not shape:
-        return array.astype(np.float32).reshape(())
-    wide = np.repeat(array.astype(np.float32).reshape(known_shape(own)), times, axis)
-    return wide.take(range(shape[axis]), axis) if times > 1 else wide
+        return np.asarray(y * repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
 
 
 def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+    for i in range(2):
+        _check_type(c, node.input[i], optional(node, i + 2))
     of_bytes = conv_of_bytes(c, node)
     if of_bytes is not None:
         return of_bytes

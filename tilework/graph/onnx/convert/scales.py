@@ -5,6 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tilework.graph.onnx.context import OnnxContext, Unsupported
+from tilework.graph.onnx.convert.float8 import FLOAT8
+
+KEPT_AS = {
+    "int2": "int8", "uint2": "uint8", "int4": "int8", "uint4": "uint8",
+    **dict.fromkeys(FLOAT8, "float32"),
+}  # fmt: skip
+"""What numbers of few bits are kept as while a network runs."""
 
 
 def check_parameters(
@@ -42,7 +49,12 @@ def check_parameters(
     if s is not None and zero in c.constants and c.constants[zero].size != s.size:
         sizes = f"{c.constants[zero].size} zero points '{zero}' for {s.size} scales '{scale}'"
         raise Unsupported(sizes)
-    if quantised is not None and c.dtype(zero) != c.dtype(quantised):
+    if quantised is None:
+        return
+    own = c.dtype(zero)
+    if quantised not in c.constants:
+        own = KEPT_AS.get(own, own)
+    if own != c.dtype(quantised):
         types = f"{c.dtype(zero)}, and what it belongs to {c.dtype(quantised)}"
         raise Unsupported(f"the zero point '{zero}' is {types}")
 
@@ -51,3 +63,13 @@ def infinite(c: OnnxContext, scale: str) -> bool:
     """Whether a scale is a constant that holds infinity: no product of bytes is right then."""
     s = c.constants.get(scale)
     return s is not None and not np.isfinite(s.astype(np.float64)).all()
+
+
+def check_no_zero(c: OnnxContext, zero: str) -> None:
+    """Refuse zero points other than 0, as numbers with an exponent have none.
+
+    Raises:
+        Unsupported: it is another one, or a run computes it.
+    """
+    if zero and (zero not in c.constants or c.constants[zero].astype(np.float32).any()):
+        raise Unsupported(f"the zero point '{zero}' of numbers of {c.dtype(zero)} is not 0")

@@ -34,14 +34,20 @@ def _gather_block_quantized(c: OnnxContext, node: onnx.NodeProto) -> str:
     gather = normal(int(a.get("gather_axis", 0)), table.ndim)
     along = normal(int(a.get("quantize_axis", 1)), table.ndim)
     shape = tuple(-(-n // block) if d == along else n for d, n in enumerate(table.shape))
-    if gather == along or scales.shape != shape:
+    if scales.shape != shape:
         raise Unsupported(f"scales {list(scales.shape)} for a table {list(table.shape)}")
     indices = c.value(node.input[1])
     axis = along + (len(c.b.shape(indices)) - 1) * (along > gather)
 
+    of_blocks = indices
+    if gather == along:  # the blocks of entries that are taken one by one
+        whole = Value(c, indices)
+        of_blocks = (whole.where(whole >= 0, whole + table.shape[along]) / block).name
+
     def rows(array: NDArray[Any], blocks: bool = True) -> Value:
-        taken = Value(c, c.op("take", constant(c, array).name, indices, axis=gather))
-        if not blocks:
+        at = of_blocks if blocks and gather == along else indices
+        taken = Value(c, c.op("take", constant(c, array).name, at, axis=gather))
+        if not blocks or gather == along:
             return taken
         factors = tuple(block if d == axis else 1 for d in range(len(taken.shape)))
         return taken.op("repeat", factors=factors).part(axis, 0, table.shape[along])
