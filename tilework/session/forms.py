@@ -126,6 +126,8 @@ class Forms:
         Raises:
             TileworkError: as `whole` does.
         """
+        from tilework.graph.onnx.ranges import without_0
+
         attempts = (self._with_elements, self._as_one_network)
         for narrower in attempts[:1] if self._how.in_place else attempts:
             try:
@@ -133,10 +135,16 @@ class Forms:
                 whole = None if ranges is None else self._over(ranges)
             except TileworkError:
                 continue
-            if ranges is not None:
-                if self._cache is not None:
-                    self._cache.put_note(self._base("served", self._ranges_text()), dict(ranges))
-                return whole
+            if ranges is None:
+                continue
+            given = without_0(self._how.ranges, self._how.ranges)
+            less = [f"{s}={r}" for s, r in without_0(ranges, ranges).items() if given.get(s) != r]
+            if less:
+                why = f"one network serves {', '.join(less)}, and not all that was given"
+                self._warn("other shapes get forms of their own", why)
+            if self._cache is not None:
+                self._cache.put_note(self._base("served", self._ranges_text()), dict(ranges))
+            return whole
         if self._how.in_place:
             raise refused from None
         self._warn("each shape gets a form of its own", str(refused))
@@ -159,13 +167,7 @@ class Forms:
         from tilework.graph.onnx.usual import narrowed
 
         given = without_0(self._how.ranges, holding_0(self._how.ranges))
-        ranges = shapes_of(narrowed(self._source.read(), given))
-        changed = [f"{s}={r}" for s, r in ranges.items() if given.get(s) != r]
-        self._warn(
-            "other shapes get forms of their own",
-            f"one network serves {', '.join(changed)}, and not all that was given",
-        )
-        return ranges
+        return shapes_of(narrowed(self._source.read(), given))
 
     def _served(self) -> Ranges:
         """The ranges that an earlier process found the form to serve; else the given ones."""
