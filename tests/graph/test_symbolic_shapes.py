@@ -186,6 +186,25 @@ def _padded_by_an_extent(g: Maker) -> str:
     return g.node("Pad", "x", pads)
 
 
+def _padded_to_blocks(g: Maker) -> str:
+    """Up to a multiple along both dimensions: by what is missing, which may be nothing."""
+    zero = g.ints(0)
+    missing = [
+        g.node("Mod", g.node("Mul", g.dim("x", d), g.ints(-1)), g.ints(unit))
+        for d, unit in ((0, 3), (1, 4))
+    ]
+    padded = g.node(
+        "Pad", "x", g.node("Concat", missing[0], *[zero] * 3, missing[1], zero, axis=0)
+    )
+    return g.node("Reshape", padded, g.ints(0, -1, 4, 6))
+
+
+def _rest_towards_zero(g: Maker) -> str:
+    rest = g.node("Mod", g.dim("x", 1), g.ints(3), fmod=1)
+    whole = g.node("Sub", g.dim("x", 1), rest)
+    return g.node("Slice", "x", g.ints(0), g.node("Add", whole, rest), g.ints(1))
+
+
 def _edges(g: Maker) -> str:
     return g.node("Pad", "x", g.ints(0, 1, 0, 0, 1, 0), mode="edge")
 
@@ -332,6 +351,16 @@ def test_what_differs_from_run_to_run_is_told(tmp_path: Path) -> None:
         return "values"
 
     assert "TopK" in _refused(values, tmp_path)
+
+
+def test_a_rest_below_zero_is_no_formula(tmp_path: Path) -> None:
+    def padded(g: Maker) -> str:
+        minus = g.node("Mul", g.dim("x", 1), g.ints(-1))
+        rest = g.node("Mod", minus, g.ints(4), fmod=1)  # -3 to 0
+        after = g.node("Mul", rest, g.ints(-1))
+        return g.node("Pad", "x", g.node("Concat", g.ints(0, 0, 0, 0), after, g.ints(0), axis=0))
+
+    assert "the padding must be a constant" in _refused(padded, tmp_path)
 
 
 def test_reflections_of_few_elements(tmp_path: Path) -> None:

@@ -174,6 +174,11 @@ def conv_along_rows() -> te.ComputeDAG:
     return windows(tensor("x", 1, H, 7, 17), 1)
 
 
+def conv_of_any_size() -> te.ComputeDAG:
+    """Winograd's forms whose last tiles are as long as a run decides, in two pieces of vectors."""
+    return windows(tensor("x", 1, H, W, 16), 3, 20)
+
+
 def strided_conv() -> te.ComputeDAG:
     x, w = tensor("x", H, 11, 4), tensor("w", 3, 3, 4, 16)
     p = pad(x, (1, 1, 0), (1, 1, 0))
@@ -210,5 +215,5 @@ FAMILIES: tuple[Callable[[], te.ComputeDAG], ...] = (
     dense, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
     probabilities_times_values, softmax, layer_norm, mean_over_positions, elementwise, turned,
     joined, conv, strided_conv, pooling, global_pooling, positions, conv_of_batches,
-    conv_along_rows,
+    conv_along_rows, conv_of_any_size,
 )  # fmt: skip

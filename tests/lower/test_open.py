@@ -11,6 +11,7 @@ from tests.lower.open_families import (
     KNOWN_WINDOWS,
     PAST,
     S,
+    conv_of_any_size,
     matmul,
     probabilities_times_values,
 )
@@ -82,6 +83,18 @@ def test_windows_along_known_axes_have_all_sketches(family):
     for sketch in spaces[0].sketches:
         if sketch.form or "inline" in sketch.name:
             check_points(sketch, sketch.sample(rng, 1)[0], dag, rng, 2)
+
+
+def test_winograds_forms_are_those_of_a_static_convolution_whatever_its_size():
+    dag, rng = conv_of_any_size(), np.random.default_rng(8)
+    static = at_point(dag, {s: s.high for s in dag.symbols})
+    forms, alone = (
+        [s for s in SearchSpace.of(SearchTask(d, Target(TARGETS[1]))).sketches if s.form]
+        for d in (dag, static)
+    )
+    assert [s.name for s in forms] == [s.name for s in alone] and len(forms) == 4
+    for sketch in forms:
+        check_points(sketch, sketch.sample(rng, 1)[0], dag, rng, 3)
 
 
 def test_a_row_means_the_same_wherever_a_search_looked():

@@ -182,6 +182,48 @@ def test_outputs_with_elements_beside_a_0_get_a_form_of_their_own(caplog, monkey
     assert again.module.symbols == session.module.symbols
 
 
+def neighbours():
+    """Each row beside the next and the one before it: of a single row there are none."""
+    nodes = [
+        helper.make_node("Slice", ["x", "one", "end", "axis"], ["next"]),
+        helper.make_node("Slice", ["x", "none", "minus", "axis"], ["last"]),
+        helper.make_node("Pad", ["next", "behind"], ["n"]),
+        helper.make_node("Pad", ["last", "before"], ["l"]),
+        helper.make_node("Concat", ["n", "x", "l"], ["y"], axis=2),
+    ]
+    constants = {
+        "one": [1], "end": [2**62], "axis": [1], "none": [0], "minus": [-1],
+        "behind": [0, 0, 0, 0, 1, 0], "before": [0, 1, 0, 0, 0, 0],
+    }  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "neighbours",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "seq", 15])],
+        [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in constants.items()],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return made.SerializeToString()
+
+
+def test_a_point_at_which_a_model_is_another_network_gets_a_form_of_its_own(caplog, monkeypatch):
+    """A slice without elements at a length of 1; the next start knows where the form begins."""
+    data, ranges = neighbours(), {"batch": "0..3:1", "seq": "1..40:8"}
+    with caplog.at_level(logging.WARNING):
+        session, other = Session(data, shapes=ranges), ort.InferenceSession(data)
+        for batch, seq in ((1, 8), (3, 2), (2, 40), (1, 1), (2, 1), (1, 3)):
+            feed = {"x": np.random.default_rng(seq).standard_normal((batch, seq, 5), np.float32)}
+            np.testing.assert_array_equal(session.run(None, feed)[0], other.run(None, feed)[0])
+    assert [(s.name, s.low, s.high) for s in session.module.symbols][1] == ("seq", 2, 40)
+    first, second = (r.getMessage() for r in caplog.records)
+    assert "seq=2..40:8" in first and "batch" not in first and "seq is 1" in second
+
+    def compiled(*_, **__):
+        raise AssertionError("it is made again")
+
+    monkeypatch.setattr("tilework.compiler.compile", compiled)
+    assert Session(data, shapes=ranges).module.symbols == session.module.symbols
+
+
 @pytest.mark.parametrize(
     ("text", "without"),
     [

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import field
 from functools import partial
@@ -103,9 +103,9 @@ class Forms:
         if not self._tried:
             self._tried = True
             try:
-                self._whole = self._over(self._without(self._noted_without()))
+                self._whole = self._over(self._served())
             except TileworkError as e:
-                self._whole = self._with_elements(e)
+                self._whole = self._over_less(e)
         return self._whole
 
     def _over(self, ranges: Ranges) -> Module | None:
@@ -118,46 +118,64 @@ class Forms:
         module = self._modules.get(key)
         return module if isinstance(module, Module) else None
 
-    def _with_elements(self, refused: TileworkError) -> Module | None:
-        """The same without 0 where the form cannot have it: shapes with that get their own.
+    def _over_less(self, refused: TileworkError) -> Module | None:
+        """The form for a part of the ranges: without 0, or where the model is one network.
+
+        Shapes outside get their own.
 
         Raises:
             TileworkError: as `whole` does.
         """
-        from tilework.graph.onnx.ranges import from_one
+        from tilework.graph.onnx.ranges import without_0
 
-        ranges = self._how.ranges
-        without = [s for s, r in ranges.items() if isinstance(r, str) and from_one(r) != r]
-        try:
-            if not without:
-                raise refused
-            for symbol in [*without] if len(without) > 1 else ():
-                rest = [s for s in without if s != symbol]
-                without = rest if self._takes(self._without(rest)) else without
-            whole = self._over(self._without(without))
-        except TileworkError:
-            if self._how.in_place:
-                raise refused from None
-            self._warn("each shape gets a form of its own", str(refused))
-            return None
-        if self._cache is not None:
-            self._cache.put_note(self._base("without 0", self._ranges_text()), without)
-        return whole
+        attempts = (self._with_elements, self._as_one_network)
+        for narrower in attempts[:1] if self._how.in_place else attempts:
+            try:
+                ranges = narrower()
+                whole = None if ranges is None else self._over(ranges)
+            except TileworkError:
+                continue
+            if ranges is None:
+                continue
+            given = without_0(self._how.ranges, self._how.ranges)
+            less = [f"{s}={r}" for s, r in without_0(ranges, ranges).items() if given.get(s) != r]
+            if less:
+                why = f"one network serves {', '.join(less)}, and not all that was given"
+                self._warn("other shapes get forms of their own", why)
+            if self._cache is not None:
+                self._cache.put_note(self._base("served", self._ranges_text()), dict(ranges))
+            return whole
+        if self._how.in_place:
+            raise refused from None
+        self._warn("each shape gets a form of its own", str(refused))
+        return None
 
-    def _without(self, symbols: Collection[str]) -> Ranges:
-        """The ranges, of some symbols without 0."""
-        if not symbols:
-            return self._how.ranges
-        from tilework.graph.onnx.ranges import from_one
+    def _with_elements(self) -> Ranges | None:
+        """The ranges without 0 where the form cannot have it; None if none holds it."""
+        from tilework.graph.onnx.ranges import holding_0, without_0
 
-        ranges = self._how.ranges.items()
-        return {s: from_one(r) if s in symbols and isinstance(r, str) else r for s, r in ranges}
+        given = self._how.ranges
+        without = holding_0(given)
+        for symbol in [*without] if len(without) > 1 else ():
+            rest = [s for s in without if s != symbol]
+            without = rest if self._takes(without_0(given, rest)) else without
+        return without_0(given, without) if without else None
 
-    def _noted_without(self) -> list[str]:
-        """Of which symbols an earlier process found that the form cannot have 0."""
-        key = self._base("without 0", self._ranges_text())
+    def _as_one_network(self) -> Ranges:
+        """The ranges without 0, each as far as all nodes stay what they are at typical values."""
+        from tilework.graph.onnx.ranges import holding_0, shapes_of, without_0
+        from tilework.graph.onnx.usual import narrowed
+
+        given = without_0(self._how.ranges, holding_0(self._how.ranges))
+        return shapes_of(narrowed(self._source.read(), given))
+
+    def _served(self) -> Ranges:
+        """The ranges that an earlier process found the form to serve; else the given ones."""
+        key = self._base("served", self._ranges_text())
         kept = None if self._cache is None else self._cache.note(key)
-        return list(kept) if isinstance(kept, list) else []
+        if not isinstance(kept, dict):
+            return self._how.ranges
+        return {s: r if isinstance(r, str) else tuple(r) for s, r in kept.items()}
 
     def _ranges_text(self) -> str:
         return json.dumps(sorted(self._how.ranges.items()))

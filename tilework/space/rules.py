@@ -217,16 +217,16 @@ def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list
 def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Padding of a tiled consumer: its own nest, inlined, or per tile inside the consumer.
 
-    Borders at positions that a run decides are not inlined: every load would ask for them.
+    Borders at positions that a run decides are not inlined: every load would ask for them. Where
+    sums over constant matrices are expanded, one question is for all loads of a tile.
     """
     consumer = _reader_of_producer(facts, state, op)
     if consumer is None:
         return []
     alone = _by_tile(state, op, consumer)
     levels = state.levels(consumer)
-    inline = (
-        [] if facts.branches_on_position(op) and not _borders_known(op) else [state.inline(op)]
-    )
+    known = not facts.branches_on_position(op) or _borders_known(op)
+    inline = [state.inline(op)] if known or "const_axes" in consumer.attrs else []
     if levels is None:  # computed per tile of another nest itself
         depth = state.attached[state.epilogues.get(consumer, consumer)].depth
         return [*([state.attach(op, consumer, depth)] if alone else []), *inline]

@@ -10,7 +10,13 @@ import pytest
 from tests.hosts import on_x86, x86
 from tests.kinds.cpu.guards import run_at
 from tests.lower.check import any_rows, assert_close, random_inputs, reference
-from tests.lower.open_families import FAMILIES, KNOWN_WINDOWS, dense_of_batches, softmax
+from tests.lower.open_families import (
+    FAMILIES,
+    KNOWN_WINDOWS,
+    conv_of_any_size,
+    dense_of_batches,
+    softmax,
+)
 from tilework.errors import ModuleError
 from tilework.index.extents import shape_at
 from tilework.index.symbols import Symbol
@@ -99,6 +105,19 @@ def test_windows_along_known_axes(make, cpu):
     forms = [s for s in SearchSpace.of(task).sketches if s.form or "inline" in s.name]
     for sketch in rng.permutation(np.array(forms, object))[:2]:
         check(task, sketch.id, sketch.sample(rng, 1)[0], points_of(dag, rng)[:5])
+
+
+@pytest.mark.parametrize("cpu", on_x86(*CPUS))
+def test_winograds_tiles_of_any_number_of_outputs(cpu):
+    """One output, as many as a tile has, one fewer, one more, and so on: along both axes."""
+    dag, rng = conv_of_any_size(), generator("winograd", cpu)
+    task = SearchTask(dag, Target(x86(cpu, 2)))
+    height, width = dag.symbols
+    points = [{height: h, width: w} for h in (1, 2, 3, 4, 5, 7, 13) for w in (1, 3, 4, 11)]
+    forms = [s for s in SearchSpace.of(task).sketches if s.form.startswith("winograd F(4x4")]
+    for sketch in forms:
+        check(task, sketch.id, sketch.sample(rng, 1)[0], points)
+    assert len(forms) == 2
 
 
 @pytest.mark.parametrize("make", [dense_of_batches, softmax], ids=lambda f: f.__name__)

@@ -58,7 +58,7 @@ def computed(
         return [np.asarray(len(xs[0].items), np.int64)]
     if op == "Shape":
         return [np.asarray(xs[0].shape, np.int64)[a.get("start", 0) : a.get("end")]]
-    f = _EACH.get(op)
+    f = _EACH.get(op) if not a.get("fmod") else partial(_rest, of_any=False)
     if f is None:
         raise NotKnown(op)
     return [_each(f, xs, "bool" if op in _TESTS else xs[0].dtype)]
@@ -159,9 +159,10 @@ def _quotient(a: Item, b: Item) -> Item:
     return x // y
 
 
-def _rest(a: Item, b: Item) -> Item:
+def _rest(a: Item, b: Item, *, of_any: bool = True) -> Item:
+    """What is left by a positive divisor, from 0 on: ``of_any`` number, or of one from 0 on."""
     x, y = _extents(a, b)
-    if y == 0 or (range_of(x)[0] < 0 or range_of(y)[0] < 0):
+    if range_of(y)[0] <= 0 or (range_of(x)[0] < 0 and not of_any):
         raise NotKnown("a negative number")
     return x - x // y * y
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Network
-from tilework.graph.onnx.ranges import Shapes, from_one
+from tilework.graph.onnx.ranges import Shapes, from_one, holding_0
 from tilework.index.symbols import Symbol, Symbolic
 
 
@@ -22,7 +22,7 @@ def or_nothing(shapes: Shapes, read: Callable[[Shapes], Network]) -> Network | N
         shapes: as `tilework.graph.onnx.importer.from_onnx` takes them.
         read: makes the network for some.
     """
-    without = [s for s, r in shapes.items() if isinstance(r, str) and from_one(r) != r]
+    without = holding_0(shapes)
     if not without:
         return None
     for symbol in [*without] if len(without) > 1 else ():

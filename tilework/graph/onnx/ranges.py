@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -73,6 +73,11 @@ def symbol_of(name: str, text: str) -> Extent:
         raise NetworkError(str(e)) from e
 
 
+def is_range(text: str) -> bool:
+    """Whether it is a range, and no arithmetic."""
+    return _RANGE.fullmatch(text) is not None
+
+
 def from_one(text: str) -> str:
     """A range without 0; the text itself where it does not begin there, or holds nothing else."""
     match = _RANGE.fullmatch(text)
@@ -80,6 +85,20 @@ def from_one(text: str) -> str:
         return text
     typicals = [n for n in (match[4] or "").split(",") if n and int(n)]
     return f"1..{match[3]}" + (f":{','.join(typicals)}" if typicals else "")
+
+
+def holding_0(shapes: Mapping[str, Given]) -> list[str]:
+    """The symbols whose ranges begin at 0, and hold more."""
+    return [s for s, r in shapes.items() if isinstance(r, str) and from_one(r) != r]
+
+
+def without_0(
+    shapes: Mapping[str, str | tuple[int | str, ...]], symbols: Collection[str]
+) -> dict[str, str | tuple[int | str, ...]]:
+    """The same, ranges of some symbols without 0."""
+    return {
+        s: from_one(r) if s in symbols and isinstance(r, str) else r for s, r in shapes.items()
+    }
 
 
 def symbols_given(shapes: Shapes) -> dict[str, Extent]:

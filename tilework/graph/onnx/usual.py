@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilework.graph.onnx.context import RangesNeeded
 from tilework.graph.onnx.importer import convert, opened, telling
 from tilework.graph.onnx.inputs import symbols_declared
+from tilework.graph.onnx.ranges import Given, Shapes, is_range, symbol_of
 from tilework.graph.onnx.symbols import evaluated
 from tilework.index.extents import Extent
 from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of, value_at
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tilework.graph.onnx.files import ReadModel
+    from tilework.graph.onnx.places import Places
 
 _USUAL: tuple[tuple[tuple[str, ...], tuple[int, int, tuple[int, ...]]], ...] = (
     (("batch", "samples"), (1, 16, (1,))),
@@ -49,19 +51,49 @@ def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> d
     model, places, label = opened(source)
     names = symbols_declared(model.graph.input)
     ranges = {name: _usual(name) for name in names if not _follows(name, names)}
-    equal: dict[str, str] = {}
     with telling(label):
-        for _ in range(_TRIES):
-            texts = {name: _text(one) for name, one in ranges.items()} | equal
-            try:
-                convert(model, places, texts, {})
-            except RangesNeeded as e:
-                if not any([_narrowed(ranges, equal, one) for one in e.comparisons]):
-                    raise
-            else:
-                return texts
-        convert(model, places, texts, {})
-    return texts
+        return _of_one_network(model, places, ranges, {})
+
+
+def narrowed(
+    source: str | PathLike[str] | ReadModel | onnx.ModelProto, shapes: Shapes
+) -> dict[str, Given]:
+    """The part of some ranges in which a model is one network: around typical values.
+
+    Args:
+        shapes: what is given for the model's symbols and inputs.
+
+    Raises:
+        NetworkError: as `usual_ranges` does; or something else than ranges is in the way.
+    """
+    model, places, label = opened(source)
+    with telling(label):
+        given = {
+            n: symbol_of(n, t) for n, t in shapes.items() if isinstance(t, str) and is_range(t)
+        }
+        ranges = {name: s.symbols[0] for name, s in given.items() if isinstance(s, Symbolic)}
+        others = {name: what for name, what in shapes.items() if name not in ranges}
+        as_given = {(name, _text(one)): shapes[name] for name, one in ranges.items()}
+        parts = _of_one_network(model, places, ranges, others)
+        return {name: as_given.get((name, what), what) for name, what in parts.items()}
+
+
+def _of_one_network(
+    model: onnx.ModelProto, places: Places | None, ranges: dict[str, Symbol], others: Shapes
+) -> dict[str, Any]:
+    """What to give for symbols of these ranges at most, beside what is given for others."""
+    equal: dict[str, str] = {}
+    for _ in range(_TRIES):
+        shapes = {**others, **{name: _text(one) for name, one in ranges.items()}, **equal}
+        try:
+            convert(model, places, shapes, {})
+        except RangesNeeded as e:
+            if not any([_narrowed(ranges, equal, one) for one in e.comparisons]):
+                raise
+        else:
+            return shapes
+    convert(model, places, shapes, {})
+    return shapes
 
 
 def _usual(name: str) -> Symbol:
@@ -77,7 +109,8 @@ def _follows(name: str, names: Iterable[str]) -> bool:
 
 
 def _text(one: Symbol) -> str:
-    return f"{one.low}..{one.high}:{','.join(map(str, one.typicals))}"
+    none = "0|" if one.or_none else ""
+    return f"{none}{one.low}..{one.high}:{','.join(map(str, one.typicals))}"
 
 
 def _narrowed(ranges: dict[str, Symbol], equal: dict[str, str], undecided: Undecided) -> bool:

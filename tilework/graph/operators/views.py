@@ -61,7 +61,7 @@ def _concat(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 def _pad(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     around = zip(attrs["before"], shapes[0], attrs["after"], strict=True)
-    if min((*attrs["before"], *attrs["after"])) < 0:
+    if any(n < 0 for n in (*attrs["before"], *attrs["after"])):
         raise ValueError("negative padding (cropping) is not supported")
     return tuple(b + n + a for b, n, a in around)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilework.index.extents import known
 from tilework.lower.common import bind, const, plain_read
@@ -15,30 +15,61 @@ from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction, conjuncts
 from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Compare, Expr, IfThenElse, reads, replace_axes
+from tilework.te.expr import (
+    Axis,
+    Compare,
+    Expr,
+    IfThenElse,
+    binary,
+    compare,
+    reads,
+    replace_axes,
+)
 from tilework.te.tensor import Operation
 
 
 def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
-    """Parallel variables and body of a block that is a transform."""
-    block = block_nest.block
-    transform = block.transform
+    """Parallel variables and body of a block that is a transform.
+
+    Tiles of outputs whose number a run decides are computed as a whole, the last one too: what is
+    transformed has all of it. There each store asks whether its element exists.
+    """
+    block, transform = block_nest.block, block_nest.block.transform
     assert transform is not None
     loops = OuterLoops.of(block_nest, block.spatial)
+    base = loops.base
+    cut = [a for a in block.spatial if a.open and a.extent % loops.tile[a] != 0]
+    others = [a for a in block.spatial if a not in cut]
+
+    def within(point: Mapping[Axis, Expr], store: Stmt) -> Stmt:
+        return _where([compare("<", point[a], const(a.extent)) for a in cut], store)
 
     def inner(spans: dict[Axis, Span]) -> Stmt:
-        sizes = {a: s.size for a, s in spans.items()}
-        tile, data = TransformTile(ctx, block_nest, transform, loops.base, sizes), transform.data
-        whole = tile.code(data)
+        sizes = {a: spans[a].size if a in spans else loops.tile[a] for a in block.spatial}
+        whole = TransformTile(ctx, block_nest, transform, base, sizes)
+        part = TransformTile(ctx, block_nest, transform, base, sizes, within) if cut else None
+
+        def tile(data: Expr) -> Stmt:
+            if part is None:
+                return whole.code(data)
+            left = {a: binary("-", const(a.extent), base[a]) for a in cut}
+            full = [compare(">=", left[a], const(loops.tile[a])) for a in cut]
+            return _where(full, whole.code(data), part.code(data))
+
+        data = transform.data
         inside = _inside(data, block.reduce)
         if inside is None or not isinstance(data, IfThenElse):
-            return whole
-        return If(bind(inside, loops.base, plain_read(ctx)), tile.code(data.a), whole)
+            return tile(data)
+        return If(bind(inside, base, plain_read(ctx)), tile(data.a), tile(data))
 
-    served = served_by(block.spatial, loops.tile, {}, ctx.lanes)
-    return loops.around(
-        block.parallel_axes, dispatch(block.spatial, loops.base, loops.tile, served, inner)
-    )
+    served = served_by(others, loops.tile, {}, ctx.lanes)
+    return loops.around(block.parallel_axes, dispatch(others, base, loops.tile, served, inner))
+
+
+def _where(conditions: Sequence[Expr], then: Stmt, otherwise: Stmt | None = None) -> Stmt:
+    """A statement where all of some conditions hold, if there are any."""
+    condition = conjunction(conditions)
+    return then if condition is None else If(condition, then, otherwise)
 
 
 def scattered_ops(blocks: Sequence[Block]) -> set[Operation]:

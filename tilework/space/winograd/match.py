@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilework.frozen import frozen
-from tilework.index.extents import known
+from tilework.index.extents import known, most
 from tilework.index.symbols import is_static
 from tilework.space.winograd.matrices import MOST_TRANSFORMED
 from tilework.te.affine import linear
@@ -52,12 +52,15 @@ class Conv:
         return next(w.tap.points for w in self.windows if w.transformed and w.tap is not None)
 
     def saving(self, tile: int) -> float:
-        """Multiplications of the form with this tile, relative to the direct form."""
+        """Multiplications of the form with this tile, relative to the direct form.
+
+        Where a run decides how many outputs there are, of the most that there may be.
+        """
         out, taps = 1.0, self.taps
         for w in self.windows:
             if w.transformed and w.output is not None:
-                tiles = -(-w.output.typical // tile)
-                out *= tiles * (tile + taps - 1) / (taps * w.output.typical)
+                points = most(w.output.extent)
+                out *= -(-points // tile) * (tile + taps - 1) / (taps * points)
         return out
 
 
@@ -136,8 +139,7 @@ def _windows(op: Compute, data: Read) -> tuple[Window, ...] | None:
         (i, w.tap.points)
         for i, w in enumerate(out[:-1])
         if w.tap is not None and w.tap.points in MOST_TRANSFORMED and (w.stride, w.step) == (1, 1)
-        and w.output is not None and is_static([w.output.extent, data.tensor.shape[i]])
-        and w.output.points > 1
+        and w.output is not None and most(w.output.extent) > 1
     ]  # fmt: skip
     if not fit:
         return None

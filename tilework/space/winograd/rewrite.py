@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tilework.frozen import frozen
-from tilework.index.extents import Extent, known, known_shape
+from tilework.index.extents import Extent, ceil_div, known_shape
 from tilework.index.symbols import certain
 from tilework.space.straightline import Matrix
 from tilework.space.winograd.match import Conv, match
@@ -125,8 +125,9 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
     sizes, cut = list(conv.data.shape), list(conv.data.shape)
     for d, w in enumerate(conv.windows):
         if w.transformed and w.output is not None:
-            tiles = -(-w.output.points // m)
-            cut[d], sizes[d] = tiles, max(known(sizes[d]), tiles * m + conv.taps - 1)
+            tiles = ceil_div(w.output.extent, m)
+            read = tiles * m + conv.taps - 1
+            cut[d], sizes[d] = tiles, _with_room(sizes[d], read)
     data = _extended(conv.data, tuple(sizes))
     points, sums = _POINTS[:count], _SUMS[:count]
     axes = [reduce_axis(m + conv.taps - 1, name) for name in sums]
@@ -149,6 +150,11 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
         {"const_axes": (*points, *sums)},
         axis_names=_distinct(names),
     )
+
+
+def _with_room(size: Extent, read: Extent) -> Extent:
+    """``size``, or what tiles read where that may be more at some point."""
+    return size if certain(lambda: size >= read) else read
 
 
 def _transformed(conv: Conv) -> list[int]:

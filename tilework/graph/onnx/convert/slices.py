@@ -195,8 +195,8 @@ def _padded(
     ]
     x = sliced(c, x, begin, size, [1] * len(shape))
     attrs: dict[str, Any] = {
-        "before": tuple(n if n > 0 else 0 for n in before),
-        "after": tuple(n if n > 0 else 0 for n in after),
+        "before": tuple(0 if n < 0 else n for n in before),
+        "after": tuple(0 if n < 0 else n for n in after),
     }
     if all(n == 0 for n in (*attrs["before"], *attrs["after"])):
         return x
