@@ -26,6 +26,7 @@ from tilework.space.scattering import scattering_block
 from tilework.space.slabs import Slabs, slabs_of
 from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
+from tilework.space.winograd.slabs import convolution_slabs
 from tilework.te import ComputeDAG
 
 _SLABS, _SLAB = 4, 16
@@ -54,7 +55,9 @@ class CpuSpace(Space):
     def slabs(self, dag: ComputeDAG, target: CpuTarget) -> Slabs | None:
         """Where what stages read fills a good part of L2."""
         l2 = target.l2_bytes
-        return slabs_of(dag, l2 // _SLABS, l2 // _SLAB, target.num_cores)
+        cores = target.num_cores
+        by_rows = slabs_of(dag, l2 // _SLABS, l2 // _SLAB, cores)
+        return by_rows or convolution_slabs(dag, l2, l2 // 4, cores)
 
 
 @lru_cache(maxsize=64)
