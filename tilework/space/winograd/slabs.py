@@ -28,6 +28,8 @@ from tilework.te.tensor import Compute, Operation, Placeholder
 
 _BYTES = 4
 """Of an element."""
+_MOST_OVER = 1.1
+"""Rows of tiles in all slabs, relative to those of the map, from which on slabs do not pay."""
 
 
 def convolution_slabs(dag: ComputeDAG, least: int, wanted: int, cores: int) -> Slabs | None:
@@ -41,43 +43,50 @@ def convolution_slabs(dag: ComputeDAG, least: int, wanted: int, cores: int) -> S
     conv = match(dag)
     if conv is None or len(dag.outputs) != 1 or not _by_rows(conv):
         return None
-    rows, tile = conv.op.shape[1], TILES[conv.taps][-1]
-    padding = _padding(dag, conv)
-    if padding is None or not isinstance(rows, int) or rows % tile:
+    padding, images = _padding(conv), conv.op.shape[0]
+    each = _rows_each(conv, wanted, least // typical(images), -(-cores // typical(images)))
+    places = None if padding is None else _places(dag, conv, padding)
+    if padding is None or each is None or places is None:
         return None
-    line = _line_bytes(conv, tile)
-    counts = [n for n in range(2, rows // tile + 1) if rows // tile % n == 0]
-    fit = [n for n in counts if n >= 2 * cores and rows // tile // n * line <= wanted]
-    count = min(fit, default=rows // tile)
-    images = typical(conv.op.shape[0])
-    if images * line * (rows // tile) < least or count < 2 * cores:
-        return None
-    places = _places(dag, conv, padding)
-    if places is None:
-        return None
-    each, all_counts = (1, rows // count), (conv.op.shape[0], count)
-    number = slab_vars(all_counts)
-    beyond = {op: (0, conv.taps - 1) for op in (conv.data.op, padding.source)}
+    counts = images, known(conv.op.shape[1]) // each
+    numbers, window = slab_vars(counts), conv.taps - 1
     bodies: dict[Operation, Expr] = {}
     if isinstance(conv.data.op, Compute):
         row = conv.data.op.axes[1]
-        bodies[conv.data.op] = padding.body(row, row + number[1] * each[1])
-    part = part_of(dag, places, each, beyond, bodies)
-    variant = winograd_variants(part)[-1]
-    own, window = ((0, 0), (0, 0)), ((0, 0), (padding.before, conv.taps - 1))
-    margins = tuple(window if t.op is padding.source else own for t in dag.tensors)
+        bodies[conv.data.op] = padding.body(row, row + numbers[1] * each)
+    beyond = {op: (0, window) for op in (conv.data.op, padding.source)}
+    variants = winograd_variants(part_of(dag, places, (1, each), beyond, bodies))
+    if not variants:
+        return None
+    own, around = ((0, 0), (0, 0)), ((0, 0), (padding.before, window))
     return Slabs(
-        dag,
-        variant.dag,
-        tuple(places[t.op] for t in dag.tensors),
-        each,
-        all_counts,
-        cores,
-        number,
-        margins,
-        variant.name,
-        variant.transforms,
+        whole=dag,
+        part=variants[-1].dag,
+        places=tuple(places[t.op] for t in dag.tensors),
+        rows=(1, each),
+        counts=counts,
+        cores=cores,
+        vars=numbers,
+        margins=tuple(around if t.op is padding.source else own for t in dag.tensors),
+        form=variants[-1].name,
+        transforms=variants[-1].transforms,
     )
+
+
+def _rows_each(conv: Conv, wanted: int, least: int, cores: int) -> int | None:
+    """Rows of the output in a slab: as many as wanted, but few enough for two slabs a core.
+
+    Slabs are alike, and tiles at their ends reach beyond them as little as at the map's end.
+    """
+    rows, tile = conv.op.shape[1], TILES[conv.taps][-1]
+    line = _line_bytes(conv, tile)
+    if not isinstance(rows, int) or -(-rows // tile) * line < least:
+        return None
+    most = _MOST_OVER * -(-rows // tile)
+    lines = {n: -(-n // tile) for n in range(tile, rows // max(cores, 2) + 1) if rows % n == 0}
+    lines = {n: here for n, here in lines.items() if here * (rows // n) <= most}
+    near = [n for n, here in lines.items() if here * line <= wanted and rows // n >= 2 * cores]
+    return max(near, default=min(lines, default=None))
 
 
 def _by_rows(conv: Conv) -> bool:
@@ -110,7 +119,7 @@ class _Padding:
     body: Callable[[Expr, Expr], Expr]
 
 
-def _padding(dag: ComputeDAG, conv: Conv) -> _Padding | None:
+def _padding(conv: Conv) -> _Padding | None:
     """The padding of a convolution; None where its data are not an array with zeros around it."""
     data = conv.data.op
     if isinstance(data, Placeholder):
