@@ -9,7 +9,7 @@ Softmax and norms are several stages over the same rows, which meet in nothing::
 
 Stage by stage each of them takes all the data through the caches. A slab is the same computation
 of fewer rows, whose data stay near. Its sketches are those of that small computation, on one core;
-the threads share slabs.
+the threads share slabs. Convolutions are cut so by `tilework.space.winograd.slabs`.
 """
 
 from __future__ import annotations
