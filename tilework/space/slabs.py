@@ -69,6 +69,11 @@ class Slabs:
         """Bytes of all inputs and outputs, typically."""
         return float(sum(typical(nbytes(t.shape, t.dtype)) for t in self.whole.tensors))
 
+    @cached_property
+    def weight_bytes(self) -> float:
+        """Bytes of weights that a variant has in place of the whole's."""
+        return float(sum(4 * size(t.shape) for t in self.transforms.values()))
+
     def __str__(self) -> str:
         return f"slabs of {'x'.join(map(str, self.rows))} rows"
 

@@ -27,7 +27,7 @@ from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, reads
 
 Floats = NDArray[np.float64]
-_COLD_WEIGHT_BYTES = 1 << 20
+COLD_WEIGHT_BYTES = 1 << 20
 _WIDE = 16  # lanes
 _FIRST_PASS = 0.75
 """Of what the first of several register tiles waits for weights."""
@@ -193,7 +193,7 @@ def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
     """
     out: list[list[int]] = [[]]
     l3 = machine.l3_bytes * machine.cores
-    cold = (math.inf, math.inf) if machine.again else (0, _COLD_WEIGHT_BYTES)
+    cold = (math.inf, math.inf) if machine.again else (0, COLD_WEIGHT_BYTES)
     for size, weights in zip((machine.l2_bytes, l3), cold, strict=True):
         each = enumerate(facts.accesses)
         some = [i for i, a in each if not (a.packed and a.tensor_bytes >= weights)]
