@@ -216,4 +216,4 @@ def test_convolutions_without_slabs(dag, cut):
 
 def test_slabs_of_maps_that_stay_near_are_not_offered():
     assert not sliced(convolution())
-    assert sliced(convolution((1, 64, 256)))
+    assert sliced(convolution((1, 128, 256)))

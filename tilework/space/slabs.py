@@ -20,7 +20,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from tilework.frozen import frozen
-from tilework.index.extents import Extent, most, nbytes, size, typical
+from tilework.index.extents import Extent, known, most, nbytes, size, typical
 from tilework.space.winograd.weights import WeightTransform
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
@@ -72,7 +72,7 @@ class Slabs:
     @cached_property
     def weight_bytes(self) -> float:
         """Bytes of weights that a variant has in place of the whole's."""
-        return float(sum(4 * size(t.shape) for t in self.transforms.values()))
+        return float(sum(4 * known(size(t.shape)) for t in self.transforms.values()))
 
     def __str__(self) -> str:
         return f"slabs of {'x'.join(map(str, self.rows))} rows"

@@ -5,7 +5,7 @@ nest that reads the result finds its part there if its own outermost parallel lo
 same dimension; else each core fetches most of it from the others, line by line.
 
 What transforms by constant matrices write, or read, at all points of a tile lies apart there. If
-it does not stay in L2, its lines come before they are written, go, and come again, and nothing
+it does not stay near, its lines come before they are written, go, and come again, and nothing
 runs ahead of that: it takes as long as memory does to bring them once more.
 """
 
@@ -28,6 +28,8 @@ from tilework.te.expr import Axis, Binary, Expr, reads
 from tilework.te.tensor import Operation
 
 Floats = NDArray[np.float64]
+NEAR_BYTES = 2 << 20
+"""Of one array, that a core may count on to find in L3, which it shares with others."""
 
 
 def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats]:
@@ -67,8 +69,8 @@ class _Handed:
     size: float
 
     def beyond(self, machine: Machine) -> float:
-        """Cycles until memory has brought it once, if it does not stay in L2."""
-        stays = self.size <= machine.l2_bytes * machine.cores
+        """Cycles until memory has brought it once, if it does not stay near."""
+        stays = self.size <= max(machine.l2_bytes, NEAR_BYTES) * machine.cores
         return 0.0 if stays else self.size / machine.memory_rate / _readers(machine)
 
     def bytes_of(self, machine: Machine) -> float:
