@@ -7,15 +7,17 @@ import pytest
 
 from tests.hosts import on_x86, x86
 from tests.kinds.cpu.test_open_families import check_kernel, points_of
-from tests.lower.check import check_row, random_inputs, reference, task_of
+from tests.lower.check import check_row, random_inputs, reference, run_kernel, task_of
 from tests.lower.open_families import B, S
 from tests.te.workloads import softmax
 from tilework import ops, te
 from tilework.index.extents import typical
 from tilework.kinds.cpu.build import build
+from tilework.kinds.cpu.space import CpuSpace
 from tilework.model.draft import draft_of
 from tilework.space import SearchSpace, Sketch
 from tilework.space.slabs import slabs_of
+from tilework.space.winograd.slabs import convolution_slabs
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -139,3 +141,79 @@ def test_the_draft_takes_slabs_for_what_they_are():
         kind = sketch.slabs is not None
         best[kind] = min(best[kind], seconds.min())
     assert best[True] < 0.9 * best[False]
+
+
+def convolution(
+    size: tuple[int, ...] = (1, 16, 12),
+    taps: int = 3,
+    pads: tuple[int, ...] = (1, 1, 1, 1),
+    finish: str = "relu",
+) -> te.ComputeDAG:
+    """A convolution of 16 channels with constant weights, and what follows it."""
+    n, h, w = size
+    x = te.placeholder((n, h, w, 16), name="x")
+    weight = te.placeholder((taps, taps, 16, 16), name="weight")
+    y = ops.conv(x, weight, (1, 1), pads, layout_free=True)
+    inputs = [x, weight, te.placeholder((16,), name="bias")]
+    if finish == "relu":
+        z = te.compute(y.shape, lambda *i: te.maximum(y[i] + inputs[2][i[3]], 0.0), name="z")
+        return te.ComputeDAG([*inputs, z])
+    other = x if finish == "itself" else te.placeholder(y.shape, name="other")
+    z = te.compute(y.shape, lambda *i: y[i] + inputs[2][i[3]] + other[i], name="z")
+    return te.ComputeDAG([*inputs, *([other] if finish == "residual" else []), z])
+
+
+CONVOLUTIONS = {
+    "padded": convolution(),
+    "of two images": convolution((2, 8, 9)),
+    "not padded": convolution((1, 18, 14), pads=(0, 0, 0, 0)),
+    "padded at the top alone": convolution((1, 16, 12), pads=(2, 1, 0, 1)),
+    "padded at the end": convolution((1, 16, 12), pads=(0, 0, 2, 2)),
+    "of 5 taps": convolution((1, 8, 12), 5, (2, 2, 2, 2)),
+    "with a residual": convolution(finish="residual"),
+    "with tiles over the ends": convolution((1, 30, 12)),
+}
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Slabs of one row of tiles, of maps of any size."""
+
+    def slabs(_, dag, target):
+        return convolution_slabs(dag, 0, 1, target.num_cores)
+
+    monkeypatch.setattr(CpuSpace, "slabs", slabs)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_slabs_of_convolutions_are_right(name, cut):
+    dag, rng = CONVOLUTIONS[name], np.random.default_rng(0)
+    task, inputs = task_of(dag, "llvm -mcpu=x86-64-v3 -num-cores=1"), random_inputs(dag, rng)
+    (sketch,) = [s for s in SearchSpace.of(task).sketches if s.slabs is not None]
+    rows = {"of 5 taps": 2, "with tiles over the ends": 15}.get(name, 4)
+    assert sketch.transforms and sketch.slabs.rows == (1, rows)
+    want = reference(dag, inputs)
+    for row in sketch.sample(rng, 3):
+        kernel = build(task, sketch.id, row)
+        assert kernel.overwritable == ({3} if name == "with a residual" else set())
+        (got,) = run_kernel(kernel, inputs, 1)
+        np.testing.assert_allclose(got, want[0], rtol=0, atol=2e-4)
+    if name == "padded":
+        check_row(task, sketch, row, inputs, want)
+
+
+@pytest.mark.parametrize(
+    "dag",
+    [
+        convolution((1, 26, 12)),  # tiles of slabs would reach beyond them
+        convolution(finish="itself"),  # rows of a slab that are not its own
+        convolution(taps=7, pads=(3, 3, 3, 3)),  # rows or columns are not transformed
+    ],
+)
+def test_convolutions_without_slabs(dag, cut):
+    assert not sliced(dag)
+
+
+def test_slabs_of_maps_that_stay_near_are_not_offered():
+    assert not sliced(convolution())
+    assert sliced(convolution((1, 128, 256)))

@@ -14,11 +14,8 @@ from typing import NamedTuple
 
 from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
-from tilework.space.levels import Tiling
 from tilework.space.nests import Capability, blocks_of
 from tilework.space.state import Branch, LastVariants, Later, Restart, Rule, State, Variants
-from tilework.target import Target
-from tilework.te.analysis import AccessAnalysis
 from tilework.te.tensor import Compute
 
 _MAX_STATES = 4096
@@ -29,18 +26,13 @@ to spend on more."""
 
 
 def derive(
-    facts: AccessAnalysis,
-    target: Target,
-    rules: Sequence[Rule],
-    tiling: Tiling,
-    capabilities: tuple[Capability, ...],
+    first: State, rules: Sequence[Rule], capabilities: tuple[Capability, ...]
 ) -> list[tuple[tuple[Block, ...], State]]:
     """All sketches of a DAG in the order in which their derivation ends.
 
     Args:
-        facts, target: the DAG and the machine.
+        first: a state in which nothing is decided yet.
         rules: tried in order at each stage; `Variants` that they offer come last, eight at most.
-        tiling: how the machine's kind tiles stages.
         capabilities: what is found about each block of a finished sketch, in order.
 
     Returns:
@@ -50,7 +42,7 @@ def derive(
         ScheduleError: no rule applies to a stage, or the rules never come to an end.
     """
     done: list[State] = []
-    waiting, seen = deque([State(facts, target, tiling)]), set[str]()
+    waiting, seen = deque([first]), set[str]()
     variants: deque[State] = deque()
     last: deque[State] = deque()
     most = _MAX_STATES

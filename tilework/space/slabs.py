@@ -9,17 +9,19 @@ Softmax and norms are several stages over the same rows, which meet in nothing::
 
 Stage by stage each of them takes all the data through the caches. A slab is the same computation
 of fewer rows, whose data stay near. Its sketches are those of that small computation, on one core;
-the threads share slabs.
+the threads share slabs. Convolutions are cut so by `tilework.space.winograd.slabs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from tilework.frozen import frozen
-from tilework.index.extents import Extent, most, nbytes, size, typical
+from tilework.index.extents import Extent, known, most, nbytes, size, typical
+from tilework.space.winograd.weights import WeightTransform
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.dag import ComputeDAG
@@ -28,6 +30,7 @@ from tilework.te.tensor import Compute, Operation, Placeholder, Tensor, make_com
 
 Places = tuple[int | None, ...]
 """By dimension of a tensor: the number of the row axis that it is, or None."""
+Margin = tuple[int, int]
 
 
 @frozen(eq=False)
@@ -39,6 +42,10 @@ class Slabs:
         places: by tensor, in this order, which dimensions are rows.
         rows, counts: by row axis: points in a slab, and number of slabs.
         cores: of the machine; slabs are computed by one each.
+        vars: by row axis, the number of a slab: what depends on the place of its rows says so.
+        margins: by tensor and row axis, how many rows before its place a slab's rows begin, and
+            how many more there are than of the output.
+        form, transforms: of the part, where it is a variant (`tilework.space.sketch.Sketch`).
     """
 
     whole: ComputeDAG
@@ -47,6 +54,10 @@ class Slabs:
     rows: tuple[int, ...]
     counts: tuple[Extent, ...]
     cores: int
+    vars: tuple[Axis, ...]
+    margins: tuple[tuple[Margin, ...], ...]
+    form: str = ""
+    transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
 
     @property
     def each(self) -> int:
@@ -57,6 +68,11 @@ class Slabs:
     def argument_bytes(self) -> float:
         """Bytes of all inputs and outputs, typically."""
         return float(sum(typical(nbytes(t.shape, t.dtype)) for t in self.whole.tensors))
+
+    @cached_property
+    def weight_bytes(self) -> float:
+        """Bytes of weights that a variant has in place of the whole's."""
+        return float(sum(4 * known(size(t.shape)) for t in self.transforms.values()))
 
     def __str__(self) -> str:
         return f"slabs of {'x'.join(map(str, self.rows))} rows"
@@ -84,8 +100,14 @@ def slabs_of(dag: ComputeDAG, least: int, wanted: int, cores: int) -> Slabs | No
         return None
     if dag.symbols and size(rows) == 1:
         return None
-    part = _part(dag, places, rows)
-    return Slabs(dag, part, tuple(places[t.op] for t in dag.tensors), rows, counts, cores)
+    part = part_of(dag, places, rows)
+    at, margins = tuple(places[t.op] for t in dag.tensors), (((0, 0),) * len(rows),)
+    return Slabs(dag, part, at, rows, counts, cores, slab_vars(counts), margins * len(dag.tensors))
+
+
+def slab_vars(counts: Sequence[Extent]) -> tuple[Axis, ...]:
+    """The number of a slab, by row axis."""
+    return tuple(Axis("int32", f"slab{i}", n, "loop") for i, n in enumerate(counts))
 
 
 def on_one_core(target: Target, slabs: Slabs | None) -> Target:
@@ -127,16 +149,22 @@ def _placed(dag: ComputeDAG, output: Operation, count: int) -> dict[Operation, P
     for op in reversed(dag.ops):
         if not isinstance(op, Compute):
             continue
-        row = {a: r for a, r in zip(op.axes, places[op], strict=True) if r is not None}
-        seen = 0
-        for read in reads(op.body):
-            at = tuple(row.get(i) if isinstance(i, Axis) else None for i in read.indices)
-            seen += sum(r is not None for r in at)
-            if not _fits(read, at, extents) or places.setdefault(read.tensor.op, at) != at:
-                return None
-        if seen != sum(isinstance(n, Axis) and n in row for n in walk(op.body)):
-            return None  # a row's number means something
+        if not place_reads(op, places, extents):
+            return None
     return places
+
+
+def place_reads(op: Compute, places: dict[Operation, Places], extents: tuple[Extent, ...]) -> bool:
+    """Put what a stage reads into ``places``; False where it does not read its own rows alone."""
+    row = {a: r for a, r in zip(op.axes, places[op], strict=True) if r is not None}
+    seen = 0
+    for read in reads(op.body):
+        at = tuple(row.get(i) if isinstance(i, Axis) else None for i in read.indices)
+        seen += sum(r is not None for r in at)
+        if not _fits(read, at, extents) or places.setdefault(read.tensor.op, at) != at:
+            return False
+    # else a row's number means something
+    return seen == sum(isinstance(n, Axis) and n in row for n in walk(op.body))
 
 
 def _fits(read: Read, at: Places, extents: tuple[Extent, ...]) -> bool:
@@ -162,10 +190,19 @@ def _cut(extents: Sequence[Extent], wish: int) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
-def _part(
-    dag: ComputeDAG, places: Mapping[Operation, Places], rows: tuple[int, ...]
+def part_of(
+    dag: ComputeDAG,
+    places: Mapping[Operation, Places],
+    rows: tuple[int, ...],
+    beyond: Mapping[Operation, tuple[int, ...]] = MappingProxyType({}),
+    bodies: Mapping[Operation, Expr] = MappingProxyType({}),
 ) -> ComputeDAG:
-    """The computation of one slab."""
+    """The computation of one slab.
+
+    Args:
+        beyond: rows that arrays have beyond those of the output, by row axis.
+        bodies: of stages of a slab that are others than those of the whole.
+    """
     smaller_of: dict[Operation, Operation] = {}
 
     def tensor(old: Tensor) -> Tensor:
@@ -174,7 +211,8 @@ def _part(
     def smaller(op: Operation) -> Operation:
         if op not in smaller_of:
             pairs = zip(op.shape, places[op], strict=True)
-            shape = tuple(n if r is None else rows[r] for n, r in pairs)
+            more = beyond.get(op, (0,) * len(rows))
+            shape = tuple(n if r is None else rows[r] + more[r] for n, r in pairs)
             smaller_of[op] = (
                 stage(op, shape) if isinstance(op, Compute) else replace(op, shape=shape)
             )
@@ -190,7 +228,7 @@ def _part(
                 return Read(node.dtype, tensor(node.tensor), kids)
             return None
 
-        body = rewritten(op.body, moved)
+        body = rewritten(bodies.get(op, op.body), moved)
         return make_compute(op.name, tuple(axes.values()), body, op.attrs)
 
     return ComputeDAG([tensor(t) for t in dag.tensors])

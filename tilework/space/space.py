@@ -11,7 +11,7 @@ from tilework.space.derive import derive
 from tilework.space.protocol import space_of
 from tilework.space.sketch import Sketch
 from tilework.space.slabs import Slabs, on_one_core
-from tilework.space.state import Rule
+from tilework.space.state import Rule, State
 from tilework.target import Target
 from tilework.task import SearchTask
 from tilework.te import ComputeDAG
@@ -79,9 +79,14 @@ def _sketches(
 ) -> list[Sketch]:
     """The sketches of a DAG, or of one slab, numbered from ``first`` on."""
     space = space_of(target)
-    facts = AccessAnalysis.of(dag)
     on = on_one_core(target, slabs)
-    finished = derive(facts, on, rules, space.tiling, space.capabilities(on))
+    first_state = State(AccessAnalysis.of(dag), on, space.tiling)
+    if slabs is not None and slabs.form:
+        first_state = first_state.restarted(first_state.facts, slabs.form, slabs.transforms)
+    finished = derive(first_state, rules, space.capabilities(on))
+    if slabs is not None and slabs.form:  # what is copied first, is read once more
+        fewest = min(len(blocks) for blocks, _ in finished)
+        finished = [one for one in finished if len(one[0]) == fewest]
     return [
         Sketch(
             i,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,7 +85,8 @@ class CpuDraft(Draft):
         """The machine that blocks of a sketch have."""
         from tilework.space.slabs import on_one_core
 
-        return Machine.of(CpuTarget.of(on_one_core(sketch.target, sketch.slabs)))
+        machine = Machine.of(CpuTarget.of(on_one_core(sketch.target, sketch.slabs)))
+        return machine if sketch.slabs is None else replace(machine, again=True)
 
 
 DRAFT = CpuDraft()

@@ -50,6 +50,7 @@ class Machine:
         tile_cycles: of starting a register tile.
         loop_cycles: of one iteration of a loop.
         handover_rate: bytes per cycle that a core reads of lines that another has written.
+        again: whether the same was just computed of other data: weights are where they fit.
     """
 
     clock_hz: float = 3.8e9
@@ -80,6 +81,7 @@ class Machine:
     tile_cycles: float = 4.0
     loop_cycles: float = 1.0
     handover_rate: float = 1.0
+    again: bool = False
 
     @staticmethod
     def of(target: CpuTarget) -> Machine:

@@ -26,10 +26,14 @@ from tilework.space.scattering import scattering_block
 from tilework.space.slabs import Slabs, slabs_of
 from tilework.space.state import Rules
 from tilework.space.transforms import constant_transform
+from tilework.space.winograd.slabs import convolution_slabs
 from tilework.te import ComputeDAG
 
 _SLABS, _SLAB = 4, 16
 """Parts of L2 that what stages read fills where slabs may pay, and in a slab."""
+_POINTS_BYTES = 4 << 20
+"""Of data and products at the points of Winograd's forms, from which on slabs pay: those of
+ResNet-18's first convolutions, a little less, are as fast in one piece."""
 _OF_VECTORS = 3
 """Quarters of the vector registers that tiles may take where there is a matrix unit for others."""
 
@@ -54,7 +58,9 @@ class CpuSpace(Space):
     def slabs(self, dag: ComputeDAG, target: CpuTarget) -> Slabs | None:
         """Where what stages read fills a good part of L2."""
         l2 = target.l2_bytes
-        return slabs_of(dag, l2 // _SLABS, l2 // _SLAB, target.num_cores)
+        cores = target.num_cores
+        by_rows = slabs_of(dag, l2 // _SLABS, l2 // _SLAB, cores)
+        return by_rows or convolution_slabs(dag, max(l2, _POINTS_BYTES), l2 // 4, cores)
 
 
 @lru_cache(maxsize=64)

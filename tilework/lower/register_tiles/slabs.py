@@ -16,9 +16,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tilework.index.strides import Strides
-from tilework.lower.common import loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import const, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import Buffer, Claim, Load, Program, Region, Seq, Stmt, Store
-from tilework.space.slabs import Places, Slabs, any_row
+from tilework.space.slabs import Margin, Places, Slabs, any_row
 from tilework.te.expr import Expr, rewritten
 
 
@@ -36,12 +36,14 @@ def over_slabs(program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -
 class _Moved:
     def __init__(self, program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -> None:
         self.old, self.slabs = program, slabs
-        self.vars = [loop_var(f"slab{i}", n) for i, n in enumerate(slabs.counts)]
+        self.vars = slabs.vars
         self.buffers: dict[Buffer, Buffer] = {}
         self.places: dict[Buffer, Places] = {}
+        self.margins: dict[Buffer, tuple[Margin, ...]] = {}
         arguments = (*program.inputs, *program.outputs)
-        pairs = zip(arguments, slabs.whole.tensors, slabs.places, strict=True)
-        for i, (b, tensor, at) in enumerate(pairs):
+        each = zip(arguments, slabs.whole.tensors, slabs.places, slabs.margins, strict=True)
+        for i, (b, tensor, at, margins) in enumerate(each):
+            self.margins[b] = margins
             shape = tensor.shape if any_row(at) else b.shape  # that of packed weights is their own
             self.places[b] = at
             self.buffers[b] = replace(b, shape=shape, own_strides=strides.get(i))
@@ -66,8 +68,9 @@ class _Moved:
 
     def _like(self, output: Buffer, rows: Places) -> frozenset[Buffer]:
         """The arguments of which slabs have the same places as of the output, and it."""
-        new = {self.of(b): at for b, at in self.places.items()}
-        return frozenset(b for b, at in new.items() if at == rows and b.strides == output.strides)
+        alike = [b for b, at in self.places.items() if at == rows]
+        own = [self.of(b) for b in alike if not any(map(any, self.margins[b]))]
+        return frozenset(b for b in own if b.strides == output.strides)
 
     def stmt(self, stmt: Stmt) -> Stmt:
         """A statement at the slab's place."""
@@ -107,9 +110,10 @@ class _Moved:
         if places is None or not any_row(places):
             return indices
         pairs = zip(indices, places, strict=True)
-        return tuple([i if r is None else self.row(r, i) for i, r in pairs])
+        before = [margin[0] for margin in self.margins[buffer]]
+        return tuple([i if r is None else self.row(r, i, before[r]) for i, r in pairs])
 
-    def row(self, number: int, index: Expr) -> Expr:
+    def row(self, number: int, index: Expr, before: int) -> Expr:
         """A row of the slab as one of the whole."""
         slab, rows = var_or_zero(self.vars[number]), self.slabs.rows[number]
-        return weighted_sum([(slab, rows), (index, 1)])
+        return weighted_sum([(slab, rows), (index, 1), (const(1), -before)])

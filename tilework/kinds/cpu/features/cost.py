@@ -5,6 +5,7 @@ Every quantity is an array of length P. Nothing here looks at one candidate at a
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from tilework.space.capabilities import Transform
 from tilework.space.matrix_unit import in_unit
 from tilework.space.nest import BlockNest
 from tilework.space.regions import scratch_bytes
-from tilework.te.expr import Axis, IfThenElse
+from tilework.te.expr import Axis, IfThenElse, walk
 
 Floats = NDArray[np.float64]
 CALL_CYCLES = 200.0  # entering and leaving a region
@@ -328,7 +329,10 @@ def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) 
     if isinstance(transform.data, IfThenElse):
         taps = {s.reduce for s in transform.stages}
         dims = [d for a in facts.accesses for d in a.dims if d and taps & set(d)]
-        counts = [a.typical for d in dims for a in d if a not in taps]
+        counts = [float(a.typical) for d in dims for a in d if a not in taps]
+        slabs = {a for a in walk(transform.data.cond) if isinstance(a, Axis) and a.kind == "loop"}
+        if slabs:  # of rows, which come first
+            counts[0] *= math.prod(float(a.typical) for a in slabs)
         border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
     return per_vector + machine.guard_cycles * reads_ * border
 

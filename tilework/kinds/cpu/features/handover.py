@@ -1,8 +1,12 @@
-"""Cycles in which threads wait for data that other cores hold: a cost between two nests.
+"""Cycles in which threads wait for what an earlier nest left: a cost between two nests.
 
 A nest's outermost parallel loop decides which part of its result each core has in its cache. A
 nest that reads the result finds its part there if its own outermost parallel loop runs over the
 same dimension; else each core fetches most of it from the others, line by line.
+
+What transforms by constant matrices write, or read, at all points of a tile lies apart there. If
+it does not stay near, its lines come before they are written, go, and come again, and nothing
+runs ahead of that: it takes as long as memory does to bring them once more.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from tilework.te.expr import Axis, Binary, Expr, reads
 from tilework.te.tensor import Operation
 
 Floats = NDArray[np.float64]
+NEAR_BYTES = 2 << 20
+"""Of one array, that a core may count on to find in L3, which it shares with others."""
 
 
 def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats]:
@@ -32,9 +38,13 @@ def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats
     out: list[Floats] = []
     for part in parts:
         total = part.of_all(np.zeros(part.nest.count))
-        for read in _handed(part.nest.block) if machine.cores > 1 else ():
+        for read in _handed(part.nest.block):
             producer = producers.get(read.op)
-            if producer is not None:
+            if producer is None:
+                continue
+            if _apart(producer.nest.block, part.nest.block):
+                total = total + read.beyond(machine)
+            if machine.cores > 1:
                 own = {a: d for d, a in enumerate(producer.nest.block.spatial)}
                 apart = _dimension(producer, own) != _dimension(part, read.dims)
                 wait = read.bytes_of(machine) / machine.handover_rate
@@ -58,9 +68,23 @@ class _Handed:
     dims: Mapping[Axis, int]
     size: float
 
+    def beyond(self, machine: Machine) -> float:
+        """Cycles until memory has brought it once, if it does not stay near."""
+        stays = self.size <= max(machine.l2_bytes, NEAR_BYTES) * machine.cores
+        return 0.0 if stays else self.size / machine.memory_rate / _readers(machine)
+
     def bytes_of(self, machine: Machine) -> float:
         """What one of the cores needs of it and another has."""
         return self.size / machine.cores * (1.0 - 1.0 / machine.cores)
+
+
+def _readers(machine: Machine) -> float:
+    """Cores that memory delivers to at full rate."""
+    return min(machine.cores, machine.memory_cores)
+
+
+def _apart(producer: Block, consumer: Block) -> bool:
+    return producer.transform is not None or consumer.transform is not None
 
 
 @lru_cache(maxsize=2048)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.features.cost import CALL_CYCLES
+from tilework.kinds.cpu.features.traffic import COLD_WEIGHT_BYTES
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.sketch import Sketch
 from tilework.space.slabs import Slabs
@@ -34,8 +35,16 @@ def least_of_slabs(each: float, sketch: Sketch, machine: Machine) -> float:
 
 
 def _argument_seconds(slabs: Slabs, machine: Machine) -> float:
-    """Arguments come from the cache that holds them all, into which results go as well."""
-    size = slabs.argument_bytes
+    """Arguments come from the cache that holds them all, into which results go as well.
+
+    Weights that transforms made larger come from memory, as they do where there are no slabs.
+    """
+    size, weights = slabs.argument_bytes, slabs.weight_bytes
+    first = weights / machine.memory_rate / machine.clock_hz if weights >= COLD_WEIGHT_BYTES else 0
+    return first + _moved_seconds(size, slabs, machine)
+
+
+def _moved_seconds(size: float, slabs: Slabs, machine: Machine) -> float:
     if size <= machine.l2_bytes:
         rate = machine.l2_rate
     elif size <= machine.l3_bytes:

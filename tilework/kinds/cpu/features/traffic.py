@@ -8,6 +8,7 @@ data (not at all if its address does not depend on the loop).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -26,7 +27,7 @@ from tilework.space.regions import attached_extents
 from tilework.te.expr import Axis, reads
 
 Floats = NDArray[np.float64]
-_COLD_WEIGHT_BYTES = 1 << 20
+COLD_WEIGHT_BYTES = 1 << 20
 _WIDE = 16  # lanes
 _FIRST_PASS = 0.75
 """Of what the first of several register tiles waits for weights."""
@@ -187,11 +188,13 @@ def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
     """Accesses whose tensors are in L1, L2 and L3 when the block starts.
 
     In a network these are the results of the layer before, and of weights those that are small:
-    none in L2, in L3 all but large ones, which come from memory. In L1 there are none.
+    none in L2, in L3 all but large ones, which come from memory. In L1 there are none. Where the
+    block was computed just before (`Machine.again`), weights are like other data.
     """
     out: list[list[int]] = [[]]
     l3 = machine.l3_bytes * machine.cores
-    for size, weights in ((machine.l2_bytes, 0), (l3, _COLD_WEIGHT_BYTES)):
+    cold = (math.inf, math.inf) if machine.again else (0, COLD_WEIGHT_BYTES)
+    for size, weights in zip((machine.l2_bytes, l3), cold, strict=True):
         each = enumerate(facts.accesses)
         some = [i for i, a in each if not (a.packed and a.tensor_bytes >= weights)]
         fit = sum(facts.accesses[i].tensor_bytes for i in some) <= size
