@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError
 from tilework.frozen import frozen
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows, around
 from tilework.space.describe import describe

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, most, nbytes, size, typical
+from tilework.once import cached_property
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.dag import ComputeDAG

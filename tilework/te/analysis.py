@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from tilework.once import cached_property
 from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG

@@ -5,7 +5,6 @@ Every quantity is an array of length P. Nothing here looks at one candidate at a
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from tilework.kinds.cpu.features.tile import (
 from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
 from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
+from tilework.once import cached_property
 from tilework.space.capabilities import Transform
 from tilework.space.matrix_unit import in_unit
 from tilework.space.nest import BlockNest

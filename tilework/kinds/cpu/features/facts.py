@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from tilework.kinds.cpu.features.footprints import Walk
 from tilework.kinds.cpu.features.versions import Border
 from tilework.kinds.cpu.llvm.math_size import math_operations
 from tilework.kinds.cpu.machine import Machine
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjuncts, serial_taps, without
 from tilework.space.capabilities import Scaled
@@ -164,6 +165,7 @@ def block_facts(block: Block) -> BlockFacts:
     return BlockFacts(block, accesses, Walk.of(block, accesses), update, operand, finish, math_ops)
 
 
+@lru_cache(maxsize=4096)
 def _ops(e: x.Expr) -> float:
     """Vector instructions of a body: a product that is added counts once with its addition."""
     total = 0.0
@@ -208,6 +210,7 @@ def _density(e: x.Expr) -> float:
     return out
 
 
+@lru_cache(maxsize=4096)
 def _math(e: x.Expr) -> float:
     return sum(
         math_operations(n.name, n.dtype, len(n.args)) for n in nodes_of(e) if isinstance(n, x.Call)

@@ -8,7 +8,7 @@ states of all candidates together.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tilework.frozen import frozen
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.te.expr import Axis
 
@@ -366,8 +367,9 @@ class Walk:
             """The state of some axes in each state of more of them; None if these are as many."""
             if few == more:
                 return None
-            number_of = dict(zip(states_of(more), states_of(few), strict=True))
-            return np.array(list(number_of.values()), np.intp)
+            states = states_of(more)
+            last = np.append(states[1:] != states[:-1], True)
+            return states_of(few)[last]
 
         rows = 0
         for access in self.accesses:
@@ -382,17 +384,17 @@ class Walk:
                 number = numbers.setdefault(key, len(dimensions))
                 if number == len(dimensions):
                     spans = tuple((a, seen_in(frozenset((a,)), own)) for a in axes)
-                    place = slice(rows, rows + states_of(own)[-1] + 1)
+                    place = slice(rows, rows + int(states_of(own)[-1]) + 1)
                     dimensions.append(_Dimension(access, i, spans, place))
                     rows = place.stop
                 where = dimensions[number].rows
                 dims.append((where, seen_in(own, states) if own else None))
-                places.append([where.start + state for state in states_of(own)])
-            at = np.array(states_of(states), np.intp)
+                places.append(where.start + states_of(own))
+            at = states_of(states)
             each = np.array(places[::-1], np.intp).reshape(-1, len(at))
             touched.append(_Touched(tuple(dims), at, each))
         return tuple(dimensions), tuple(touched)
 
-    def _states(self, axes: Collection[Axis]) -> list[int]:
+    def _states(self, axes: Collection[Axis]) -> Places:
         """How many loops of some axes run in each state."""
-        return list(accumulate([a in axes for a, _ in self.loops], initial=0))
+        return np.array([0, *accumulate([a in axes for a, _ in self.loops])], np.intp)

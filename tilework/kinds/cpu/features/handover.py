@@ -32,7 +32,7 @@ def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats
     out: list[Floats] = []
     for part in parts:
         total = part.of_all(np.zeros(part.nest.count))
-        for read in _handed(part.nest.block) if machine.cores > 1 else ():
+        for read in _handed(part.nest.block) if producers and machine.cores > 1 else ():
             producer = producers.get(read.op)
             if producer is not None:
                 own = {a: d for d, a in enumerate(producer.nest.block.spatial)}

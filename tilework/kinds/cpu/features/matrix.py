@@ -7,8 +7,6 @@ registers, vectors of the lanes. How long a block takes is no feature; see `Sket
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +16,7 @@ from tilework.kinds.cpu.features.cost import BlockCost
 from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.features.slabs import slab_seconds
 from tilework.kinds.cpu.machine import Machine
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.space.decision import Rows
 from tilework.space.nest import BlockRows

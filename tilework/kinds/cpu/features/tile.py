@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.sets import crowded
 from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
+from tilework.once import cached_property
 from tilework.space.nest import BlockNest
 from tilework.space.ragged import copies
 from tilework.te.expr import Axis
