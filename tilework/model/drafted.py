@@ -215,7 +215,7 @@ def _looked_for(
         rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
         if len(rows):
             times = draft.seconds(sketch, rows)
-            best = np.argsort(times, kind="stable")[:_STARTS]
+            best = _least(times, _STARTS)
             starts += [(float(times[i]), position, rows[i]) for i in best]
             starts = sorted(starts, key=lambda s: s[:2])[:_STARTS]
             seen[position] = [Seen(rows, times)]
@@ -233,13 +233,30 @@ def _looked_for(
 
 def _few(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Rows]]:
     """The fastest rows of all sketches, each once."""
+    looks = [(sketch_id, *look) for sketch_id, own in seen.items() for look in own]
+    near = [_least(seconds, _FEW) for _, _, seconds in looks]
+    each = [(look, i) for look, own in zip(looks, near, strict=True) for i in own]
+    values = np.concatenate(
+        [seconds[own] for (_, _, seconds), own in zip(looks, near, strict=True)]
+    )
     best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
-    for sketch_id, looks in seen.items():
-        for rows, seconds in looks:
-            for i in np.argsort(seconds, kind="stable")[:_FEW]:
-                best[sketch_id, rows[i].tobytes()] = float(seconds[i]), rows[i]
+    most = math.inf  # seconds of the last one, once there are enough
+    for at in values.argsort(kind="stable"):
+        if values[at] > most:
+            break
+        (sketch_id, rows, _), i = each[at]
+        best[sketch_id, rows[i].tobytes()] = float(values[at]), rows[i]
+        most = float(values[at]) if len(best) >= _FEW else math.inf
     ordered = sorted(best.items(), key=lambda one: (one[1][0], one[0]))
     return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
+
+
+def _least(numbers: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Where the least of some numbers are, ascending; of equal ones the first."""
+    some = np.arange(len(numbers))
+    if len(numbers) > 2 * count:
+        some = (numbers <= np.partition(numbers, count - 1)[count - 1]).nonzero()[0]
+    return np.asarray(some[numbers[some].argsort(kind="stable")[:count]])
 
 
 def _shortest(

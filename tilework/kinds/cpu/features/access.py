@@ -169,12 +169,12 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
             continue
         accesses.append(_access(read, last, packed=packed, guarded=guarded, ragged=ragged))
     if block.epilogue is not None and block.epilogue_body is not None:
-        own, there = tuple(block.epilogue.axes), tuple(block.spatial)
+        axes, there = tuple(block.epilogue.axes), tuple(block.spatial)
         for read, guarded in guarded_reads(block.epilogue_body):
             if read.tensor.op is not block.op:
-                accesses.append(_finishing(read, own, there, guarded))
+                accesses.append(_finishing(read, axes, there, guarded))
     out = block.result
-    dims = tuple({a: 1} for a in block.spatial)
+    dims: _Dims = tuple({a: 1} for a in block.spatial)
     accesses.append(
         Access(
             dims,
@@ -199,7 +199,7 @@ def plain_access(read: x.Read) -> Access:
 def _rests(e: x.Expr) -> set[x.Read]:
     """The reads of terms of which there are as many as a run decides (`space.rfactor`)."""
     out: set[x.Read] = set()
-    for node in x.walk(e):
+    for node in x.nodes(e):
         match node:
             case x.IfThenElse(cond=x.Compare(op="<", a=x.Axis(), b=x.Const(value=Symbolic()))):
                 out.update(x.reads(node))

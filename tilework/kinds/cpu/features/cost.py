@@ -283,7 +283,10 @@ class Reduction:
             points = points * (facts.ragged.get(a, a.typical) / together)
             inner = inner * (tiles[a][-1] / together)
         some = np.maximum(inner, 1e-9)  # a short sum may have no whole vector, and no visit
-        return Reduction(points, inner, np.broadcast_to(points / some, nest.count))
+        visits = points / some
+        return Reduction(
+            points, inner, visits if visits.ndim else np.full(nest.count, float(visits))
+        )
 
 
 @frozen(eq=False)

@@ -299,7 +299,8 @@ def _thrashes(facts: BlockFacts, shape: TileShape, machine: Machine) -> NDArray[
                 reached = reached * np.minimum(size, 64 // apart)
         lines = lines + pixels
         sets = np.maximum(sets, np.minimum(64 / common, reached))
-    return np.broadcast_to(lines >= machine.l1_ways * sets, shape.nest.count)
+    crowds = np.asarray(lines >= machine.l1_ways * sets)
+    return crowds if crowds.ndim else np.full(shape.nest.count, crowds)
 
 
 def version_cycles(
