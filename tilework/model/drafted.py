@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.index.documents import table_document
-from tilework.model.asked import Asked
 from tilework.model.base import Rows
 from tilework.model.choice import Choice as Choice
 from tilework.model.climbing import Around, Seen, climbed
 from tilework.model.climbing import Seconds as Compared
 from tilework.model.draft import Draft, draft_of
-from tilework.model.family import FamilySketch, family_of, looked_at
-from tilework.model.second import with_second
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
+
+if TYPE_CHECKING:
+    from tilework.model.family import FamilySketch
+
+# What is for families is imported by the first of them.
 
 _SAMPLES = 1024
 _STARTS, _FEW_STEPS = 8, 2
@@ -91,11 +93,21 @@ class Drafted(NamedTuple):
 
     Attributes:
         choice: the schedule that it likes best.
-        few: rows that it likes, with their sketch's id, the best first.
+        near: what it likes best of each look at a sketch, by the sketch's id.
     """
 
     choice: Choice
-    few: Sequence[tuple[int, Rows]]
+    near: Sequence[tuple[int, Seen]] = ()
+
+    @property
+    def few(self) -> list[tuple[int, Rows]]:
+        """Rows of all sketches that it likes, with their sketch, the best first, each once."""
+        best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
+        for sketch_id, (rows, seconds) in self.near:
+            for row, value in zip(rows, seconds, strict=True):
+                best[sketch_id, row.tobytes()] = float(value), row
+        ordered = sorted(best.items(), key=lambda one: (one[1][0], one[0]))
+        return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
 
 
 _FOUND: BoundedCache[tuple[str, str, bool, str], Drafted | None] = BoundedCache(1024)
@@ -115,6 +127,8 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
     def find() -> Drafted | None:
         draft = draft_of(task.target)
         if task.compute_dag.symbols:
+            from tilework.model.family import family_of
+
             family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
             return _of_family(task, family, draft)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
@@ -131,6 +145,10 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     takes as long for one row as for hundreds. The best of these are compared at all points. Nobody
     asks for rows that it likes almost as much.
     """
+    from tilework.model.asked import Asked
+    from tilework.model.family import looked_at
+    from tilework.model.second import with_second
+
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
     if not _looked_for(key, target, [sketch.at_ends for sketch in family], asked).ends:
         return None
@@ -143,7 +161,7 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
     points = looked_at(task.compute_dag.symbols)
-    return Drafted(with_second(choice, family, task.compute_dag, points, asked), ())
+    return Drafted(with_second(choice, family, task.compute_dag, points, asked))
 
 
 def forget_choices() -> None:
@@ -177,7 +195,7 @@ def best_drafted(
     seconds, row = _shortest(sketch, (best.seconds, best.row), draft, seen[best.position])
     row = sketch.canonical(row.reshape(1, -1))[0]
     choice = Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
-    return Drafted(choice, _few({sketches[at].id: looks for at, looks in seen.items()}))
+    return Drafted(choice, _near({sketches[at].id: looks for at, looks in seen.items()}))
 
 
 class _End(NamedTuple):
@@ -231,24 +249,10 @@ def _looked_for(
     return _LookedFor(seen, [ends[i] for i in sorted(ends)])
 
 
-def _few(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Rows]]:
-    """The fastest rows of all sketches, each once."""
-    looks = [(sketch_id, *look) for sketch_id, own in seen.items() for look in own]
-    near = [_least(seconds, _FEW) for _, _, seconds in looks]
-    each = [(look, i) for look, own in zip(looks, near, strict=True) for i in own]
-    values = np.concatenate(
-        [seconds[own] for (_, _, seconds), own in zip(looks, near, strict=True)]
-    )
-    best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
-    most = math.inf  # seconds of the last one, once there are enough
-    for at in values.argsort(kind="stable"):
-        if values[at] > most:
-            break
-        (sketch_id, rows, _), i = each[at]
-        best[sketch_id, rows[i].tobytes()] = float(values[at]), rows[i]
-        most = float(values[at]) if len(best) >= _FEW else math.inf
-    ordered = sorted(best.items(), key=lambda one: (one[1][0], one[0]))
-    return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
+def _near(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Seen]]:
+    """Of each look at a sketch the fastest rows."""
+    each = [(name, look, _least(look.seconds, _FEW)) for name, own in seen.items() for look in own]
+    return [(name, Seen(look.rows[some], look.seconds[some])) for name, look, some in each]
 
 
 def _least(numbers: NDArray[np.float64], count: int) -> NDArray[np.intp]:

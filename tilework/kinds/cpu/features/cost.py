@@ -308,12 +308,12 @@ class Shares:
     @staticmethod
     def of(nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> Shares:
         """The shares of a nest's candidates."""
-        chunks = np.ones(nest.count)
+        chunks, fused = np.ones(nest.count), nest.parallel
         for i, (a, level) in enumerate(nest.block.parallel_loops):
             if a.typical > 1:
-                chunks = chunks * np.where(nest.parallel > i, tiles[a][level], 1.0)
+                chunks = chunks * np.where(fused > i, tiles[a][level], 1.0)
         balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
-        parallel = (nest.parallel > 0) & (machine.cores > 1)
+        parallel = (fused > 0) & (machine.cores > 1)
         return Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
 
     def slowest_thread(self, cycles: Floats, memory: Floats, machine: Machine) -> Floats:

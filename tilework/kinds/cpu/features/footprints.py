@@ -282,8 +282,8 @@ class Walk:
             if few == more:
                 return None
             states = states_of(more)
-            last: Places = np.append(states[1:] != states[:-1], True).nonzero()[0]
-            return states_of(few).take(last)
+            ends = states.searchsorted(np.arange(1, states[-1] + 2)) - 1  # of each, the last one
+            return states_of(few).take(ends)
 
         rows = 0
         for access in self.accesses:

@@ -61,9 +61,10 @@ class SketchCost:
     @cached_property
     def seconds(self) -> list[NDArray[np.float64]]:
         """Predicted seconds of each block and row."""
-        waits = handover_cycles(self.parts, self.machine)
         out = [p.of_all(t.seconds) for p, t in zip(self.parts, self.blocks, strict=True)]
-        out = [t + w / self.machine.clock_hz for t, w in zip(out, waits, strict=True)]
+        if len(out) > 1:
+            waits = handover_cycles(self.parts, self.machine)
+            out = [t + w / self.machine.clock_hz for t, w in zip(out, waits, strict=True)]
         slabs = self.sketch.slabs
         return out if slabs is None else slab_seconds(out, slabs, self.machine)
 

@@ -124,15 +124,18 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
         return {}
     ragged = block.ragged.ends
     work = tile_vectors([nest.tiles[a][-1] for a in block.spatial])
+    several = [a for a in block.reduce if not a.unit]
     factors = expansion(
-        {a: nest.tiles[a][-1] for a in block.reduce if a not in ragged},
+        {a: nest.tiles[a][-1] for a in several if a not in ragged},
         np.maximum(nest.unroll // np.maximum(work, 1), 1),
         always=block.const_axes,
         serial=block_facts(block).serial,
     )
     if ragged:
         factors |= dict.fromkeys((a for a in block.reduce if a in ragged), copies(nest.unroll))
-    return {a: n.astype(np.float64) for a, n in factors.items()}
+    steps = {a: n.astype(np.float64) for a, n in factors.items()}
+    units = (a for a in block.reduce if a.unit and a not in ragged)
+    return steps | {a: np.ones(nest.count) for a in units}
 
 
 def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats | float:
