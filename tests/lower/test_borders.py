@@ -15,12 +15,13 @@ from tilework import te
 from tilework.lower.interpret import interpret
 from tilework.lower.ir import For, If, Store, walk_stmts
 from tilework.lower.register_tiles import reduction
-from tilework.lower.register_tiles.borders import tile_spans
+from tilework.lower.register_tiles.borders import Span, holds, segments, tile_spans
 from tilework.lower.register_tiles.program import lower
 from tilework.space import SearchSpace
 from tilework.space.bounds import without
+from tilework.space.capabilities import Bound
 from tilework.target import Target
-from tilework.te.expr import IfThenElse, walk
+from tilework.te.expr import Axis, IfThenElse, walk
 
 LOWEST = -3.4028234663852886e38
 AVX2 = "llvm -mcpu=core-avx2 -num-cores=2"
@@ -229,3 +230,28 @@ def test_spans_cover_every_tile_once():
             assert (span.kind != "inside") == touches
     guarded = without(block.source, {b.node for b in block.bounds})
     assert not any(isinstance(n, IfThenElse) for n in walk(guarded))
+
+
+def test_ranges_of_taps_use_the_same_points():
+    rng = np.random.default_rng(0)
+    axis, tap = Axis("int32", "y", 20, "spatial"), Axis("int32", "ry", 7, "reduce")
+    for _ in range(300):
+        size, bounds = int(rng.integers(1, 7)), []
+        for _ in range(int(rng.integers(1, 4))):
+            slope, step, const = (int(n) for n in rng.integers((-3, -3, -20), (4, 4, 21)))
+            bounds.append(
+                Bound(None, axis, slope or 1, tap, step, const, bool(rng.random() < 0.8))
+            )
+        at = int(rng.integers(0, 4))
+        span = Span(at, at + 1, int(rng.integers(1, size + 1)), 1.0, "fixed")
+        used = [
+            [all(holds(b, span, size, j, t) for b in bounds if b.skips) for j in range(span.size)]
+            for t in range(tap.points)
+        ]
+        runs = segments(span, bounds, size)[1]
+        assert [t for first, stop in runs for t in range(first, stop)] == [
+            t for t, own in enumerate(used) if any(own)
+        ]
+        assert all(used[t] == used[first] for first, stop in runs for t in range(first, stop))
+        ends = {stop: first for first, stop in runs}
+        assert all(used[first] != used[first - 1] for first, _ in runs if first in ends)

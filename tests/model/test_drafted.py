@@ -11,7 +11,7 @@ from tilework import te
 from tilework.kinds.cpu.build import generate
 from tilework.model.climbing import climbed
 from tilework.model.draft import draft_of
-from tilework.model.drafted import best_drafted
+from tilework.model.drafted import _least, best_drafted
 from tilework.space import SearchSpace
 from tilework.space.decision import around
 from tilework.target import Target
@@ -129,3 +129,9 @@ def test_what_the_draft_calls_short_is_short(name: str, cpu: str):
     assert (lengths > 0).all()
     ranks = [np.argsort(np.argsort(n)) for n in (text, lengths)]
     assert np.corrcoef(*ranks)[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("length", [0, 3, 16, 17, 40, 1000])
+def test_of_equal_rows_the_first_are_the_least(length):
+    numbers = np.random.default_rng(length).integers(0, 9, length).astype(np.float64)
+    assert _least(numbers, 16).tolist() == np.argsort(numbers, kind="stable")[:16].tolist()

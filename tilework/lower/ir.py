@@ -26,7 +26,6 @@ threads of a block, and `Barrier` is where they wait for each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from math import prod
 from typing import Literal
 
@@ -34,6 +33,7 @@ from tilework.frozen import frozen
 from tilework.index.extents import Extent, size
 from tilework.index.strides import reach, row_major
 from tilework.index.symbols import Symbol, Symbolic, symbols_of
+from tilework.once import cached_property
 from tilework.space.instructions import Instruction, Ints
 from tilework.te.expr import Axis, Call, Const, Expr
 from tilework.te.parts import Parts, preorder

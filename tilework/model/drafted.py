@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 from tilework.cache import BoundedCache
 from tilework.errors import ScheduleError
 from tilework.index.documents import table_document
-from tilework.model.asked import Asked
 from tilework.model.base import Rows
 from tilework.model.choice import Choice as Choice
 from tilework.model.climbing import Around, Seen, climbed
 from tilework.model.climbing import Seconds as Compared
 from tilework.model.draft import Draft, draft_of
-from tilework.model.family import FamilySketch, family_of, looked_at
-from tilework.model.second import with_second
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
+
+if TYPE_CHECKING:
+    from tilework.model.family import FamilySketch
+
+# What is for families is imported by the first of them.
 
 _SAMPLES = 1024
 _STARTS, _FEW_STEPS = 8, 2
@@ -91,11 +93,21 @@ class Drafted(NamedTuple):
 
     Attributes:
         choice: the schedule that it likes best.
-        few: rows that it likes, with their sketch's id, the best first.
+        near: what it likes best of each look at a sketch, by the sketch's id.
     """
 
     choice: Choice
-    few: Sequence[tuple[int, Rows]]
+    near: Sequence[tuple[int, Seen]] = ()
+
+    @property
+    def few(self) -> list[tuple[int, Rows]]:
+        """Rows of all sketches that it likes, with their sketch, the best first, each once."""
+        best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
+        for sketch_id, (rows, seconds) in self.near:
+            for row, value in zip(rows, seconds, strict=True):
+                best[sketch_id, row.tobytes()] = float(value), row
+        ordered = sorted(best.items(), key=lambda one: (one[1][0], one[0]))
+        return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
 
 
 _FOUND: BoundedCache[tuple[str, str, bool, str], Drafted | None] = BoundedCache(1024)
@@ -115,6 +127,8 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
     def find() -> Drafted | None:
         draft = draft_of(task.target)
         if task.compute_dag.symbols:
+            from tilework.model.family import family_of
+
             family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
             return _of_family(task, family, draft)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
@@ -131,6 +145,10 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     takes as long for one row as for hundreds. The best of these are compared at all points. Nobody
     asks for rows that it likes almost as much.
     """
+    from tilework.model.asked import Asked
+    from tilework.model.family import looked_at
+    from tilework.model.second import with_second
+
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
     if not _looked_for(key, target, [sketch.at_ends for sketch in family], asked).ends:
         return None
@@ -143,7 +161,7 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
     points = looked_at(task.compute_dag.symbols)
-    return Drafted(with_second(choice, family, task.compute_dag, points, asked), ())
+    return Drafted(with_second(choice, family, task.compute_dag, points, asked))
 
 
 def forget_choices() -> None:
@@ -177,7 +195,7 @@ def best_drafted(
     seconds, row = _shortest(sketch, (best.seconds, best.row), draft, seen[best.position])
     row = sketch.canonical(row.reshape(1, -1))[0]
     choice = Choice(sketch.id, tuple(int(d) for d in row), "untuned", None, seconds)
-    return Drafted(choice, _few({sketches[at].id: looks for at, looks in seen.items()}))
+    return Drafted(choice, _near({sketches[at].id: looks for at, looks in seen.items()}))
 
 
 class _End(NamedTuple):
@@ -215,7 +233,7 @@ def _looked_for(
         rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
         if len(rows):
             times = draft.seconds(sketch, rows)
-            best = np.argsort(times, kind="stable")[:_STARTS]
+            best = _least(times, _STARTS)
             starts += [(float(times[i]), position, rows[i]) for i in best]
             starts = sorted(starts, key=lambda s: s[:2])[:_STARTS]
             seen[position] = [Seen(rows, times)]
@@ -231,15 +249,18 @@ def _looked_for(
     return _LookedFor(seen, [ends[i] for i in sorted(ends)])
 
 
-def _few(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Rows]]:
-    """The fastest rows of all sketches, each once."""
-    best: dict[tuple[int, bytes], tuple[float, Rows]] = {}
-    for sketch_id, looks in seen.items():
-        for rows, seconds in looks:
-            for i in np.argsort(seconds, kind="stable")[:_FEW]:
-                best[sketch_id, rows[i].tobytes()] = float(seconds[i]), rows[i]
-    ordered = sorted(best.items(), key=lambda one: (one[1][0], one[0]))
-    return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
+def _near(seen: Mapping[int, Sequence[Seen]]) -> list[tuple[int, Seen]]:
+    """Of each look at a sketch the fastest rows."""
+    each = [(name, look, _least(look.seconds, _FEW)) for name, own in seen.items() for look in own]
+    return [(name, Seen(look.rows[some], look.seconds[some])) for name, look, some in each]
+
+
+def _least(numbers: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Where the least of some numbers are, ascending; of equal ones the first."""
+    some = np.arange(len(numbers))
+    if len(numbers) > 2 * count:
+        some = (numbers <= np.partition(numbers, count - 1)[count - 1]).nonzero()[0]
+    return np.asarray(some[numbers[some].argsort(kind="stable")[:count]])
 
 
 def _shortest(

@@ -8,9 +8,10 @@ tile-sized buffer.
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from tilework.frozen import frozen
+from tilework.once import cached_property
 from tilework.space.capabilities import (
     NOT_RAGGED,
     Bound,
@@ -22,7 +23,7 @@ from tilework.space.capabilities import (
     Transform,
 )
 from tilework.space.levels import Levels, Role
-from tilework.te.expr import Axis, Expr, Read, Reduce, replace_axes, rewritten
+from tilework.te.expr import Axis, Expr, Read, Reduce, reads, replace_axes, rewritten
 from tilework.te.tensor import Compute, Operation
 
 
@@ -201,6 +202,8 @@ def inline_body(op: Compute, inlined: frozenset[Operation]) -> Expr:
 
     Kept, for rules ask for it again and again, and sketches and targets have it in common.
     """
+    if not any(read.tensor.op in inlined for read in reads(op.body)):
+        return op.body
 
     def computed(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
         if isinstance(node, Read) and isinstance(node.tensor.op, Compute):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from tilework.dtypes import finite_range, is_float
 from tilework.index.extents import known
@@ -31,14 +32,19 @@ def _bounds(block: Block) -> tuple[Bound, ...]:
     if not isinstance(block.body, x.Reduce) or block.const_axes or block.body.limits:
         return ()
     out: list[Bound] = []
-    for guard in x.walk(block.source):
-        if isinstance(guard, x.IfThenElse):
-            skips = _neutral(block.body.kind, block.source, guard)
-            bounds = [_bound(block, node, skips) for node in conjuncts(guard.cond)]
-            out += [b for b in bounds if b is not None]
+    for guard in guards(block.source):
+        skips = _neutral(block.body.kind, block.source, guard)
+        bounds = [_bound(block, node, skips) for node in conjuncts(guard.cond)]
+        out += [b for b in bounds if b is not None]
     pairs = {(b.axis, b.tap) for b in out if b.tap is not None}
     shared = {a for pair in pairs for a in pair if sum(a in p for p in pairs) > 1}
     return tuple(b for b in out if b.axis not in shared and b.tap not in shared)
+
+
+@lru_cache(maxsize=2048)
+def guards(e: x.Expr) -> tuple[x.IfThenElse, ...]:
+    """The conditions in an expression, each before those inside it."""
+    return tuple([n for n in x.nodes(e) if isinstance(n, x.IfThenElse)])
 
 
 def serial_taps(block: Block) -> frozenset[x.Axis]:

@@ -90,6 +90,8 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
     restarts: list[State] = []
     for rule in rules:
         successors = rule(state.facts, state, op)
+        if type(successors) is list and not successors:
+            continue
         if not isinstance(successors, list):
             raise ScheduleError(
                 f"rule {rule_name(rule)} returns {successors!r} for stage {op.name}; "

@@ -9,10 +9,10 @@ roles and never for positions.
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import cached_property
 from typing import Literal
 
 from tilework.frozen import frozen
+from tilework.once import cached_property
 
 
 class Role(StrEnum):

@@ -18,13 +18,13 @@ one that is known already, is tried again from its parent.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.cache import BoundedCache
 from tilework.frozen import frozen
+from tilework.once import cached_property
 from tilework.space.decision import Decision, Rows
 
 Indices = NDArray[np.int64]

@@ -89,7 +89,9 @@ class BlockNest:
                 np.minimum(factors, extent(axis), out=factors)
             levels = table[tiled.loops].reshape(len(tiled.axes), tiled.width + 1, count)
             levels[:, 1:] = own
-            levels[:, 0] = _outermost([extent(a) for a in tiled.axes], own)
+            usual, axes = extent is typical, tiled.axes
+            wholes = tiled.wholes if usual else _column([extent(a) for a in axes])
+            levels[:, 0] = _outermost(wholes, own)
         whole = table[len(table) - len(layout.whole) :]
         for loop, axis in zip(whole, layout.whole, strict=True):
             loop[:] = extent(axis)
@@ -214,6 +216,7 @@ class Tiled(NamedTuple):
         open: which of the axes are sums of as many terms as a run decides.
         columns, loops: where their numbers are among a block's columns, and the extents of their
             loops in `BlockNest.table`.
+        wholes: points of each axis, as a search looks at them: axes x 1.
     """
 
     axes: tuple[Axis, ...]
@@ -221,6 +224,7 @@ class Tiled(NamedTuple):
     open: tuple[int, ...]
     columns: slice
     loops: slice
+    wholes: Ints
 
 
 class Layout(NamedTuple):
@@ -258,7 +262,8 @@ def layout_of(block: Block, decisions: tuple[Decision, ...]) -> Layout:
             axes = tuple(d.axis for d in some if d.axis is not None)
             ends = column + len(some) * width, loop + len(some) * (width + 1)
             sums = tuple(i for i, a in enumerate(axes) if a.kind == "reduce" and a.open)
-            tiled.append(Tiled(axes, width, sums, slice(column, ends[0]), slice(loop, ends[1])))
+            places_of = slice(column, ends[0]), slice(loop, ends[1])
+            tiled.append(Tiled(axes, width, sums, *places_of, _column([a.typical for a in axes])))
             for i, axis in enumerate(axes):
                 first = loop + i * (width + 1)
                 places[axis] = slice(first, first + width + 1)
@@ -289,13 +294,17 @@ def _alike(decision: Decision) -> tuple[bool, int]:
     return decision.axis is not None, len(decision.columns)
 
 
-def _outermost(wholes: Sequence[int | Ints], factors: Ints) -> NDArray[np.float64]:
+def _column(wholes: Sequence[int | Ints]) -> Ints:
+    """Points of axes as axes x 1, or as axes x P where each row has its own."""
+    if any(isinstance(n, np.ndarray) for n in wholes):
+        return np.array(np.broadcast_arrays(*wholes))
+    return np.array(wholes, np.int64)[:, None]
+
+
+def _outermost(wholes: Ints, factors: Ints) -> NDArray[np.float64]:
     """Extents of the outermost loops of some axes (axes x P): what inner ``factors`` leave.
 
     The quotient of integers this small is exact, or further from the next than it rounds.
     """
     covered = np.multiply.reduce(np.maximum(factors, 1), axis=1)
-    if any(isinstance(n, np.ndarray) for n in wholes):
-        wholes = [np.broadcast_to(n, covered.shape[1]) for n in wholes]
-        return np.asarray(np.ceil(np.array(wholes) / covered))
-    return np.asarray(np.ceil(np.array(wholes, np.int64)[:, None] / covered))
+    return np.asarray(np.ceil(wholes / covered))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ScheduleError
 from tilework.frozen import frozen
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.space.decision import Decision, Rows, around
-from tilework.space.describe import describe
-from tilework.space.moves import Moves
 from tilework.space.nest import BlockNest, Face, typical
 from tilework.space.plan import StagePlan
 from tilework.space.programs import RowPrograms
@@ -26,6 +25,11 @@ from tilework.space.winograd import WeightTransform
 from tilework.target import Target
 from tilework.te import ComputeDAG
 from tilework.te.tensor import Compute
+
+if TYPE_CHECKING:
+    from tilework.space.moves import Moves
+
+# What a choice does without is imported by those who use it.
 
 _MOVES = 4
 """Draws of the decisions that a row does not bring along from another sketch."""
@@ -134,6 +138,8 @@ class Sketch:
         Raises:
             ScheduleError: the row does not fit the sketch.
         """
+        from tilework.space.describe import describe
+
         nests = self.nests(self.check(np.asarray(row, dtype=np.int32)))
         notes = [space_of(self.target).notes(nest) for nest in nests]
         return describe(f"sketch {self.id}", self.form, self.plans, self.cuts, nests, notes)
@@ -165,6 +171,8 @@ class Sketch:
 
     @cached_property
     def _moves(self) -> Moves:
+        from tilework.space.moves import Moves
+
         return Moves(self.by_block)
 
     def crossover(self, rng: np.random.Generator, a: Rows, b: Rows) -> Rows:

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
 from types import MappingProxyType
 
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, known, most, nbytes, size, typical
+from tilework.once import cached_property
 from tilework.space.winograd.weights import WeightTransform
 from tilework.target import Target
 from tilework.te.analysis import AccessAnalysis

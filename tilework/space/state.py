@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from typing import Any
 
 from tilework.frozen import frozen
+from tilework.once import cached_property
 from tilework.space.levels import Levels, Tiling
 from tilework.space.plan import At, FinishedBy, Fused, Inlined, Root, StagePlan
 from tilework.space.winograd.weights import WeightTransform

@@ -28,6 +28,7 @@ def chains(n: int, levels: int) -> tuple[tuple[int, ...], ...]:
     return tuple((d, *rest) for d in divisors(n) for rest in chains(n // d, levels - 1))
 
 
+@lru_cache(maxsize=1024)
 def register_tiles(extent: int, limit: int = 32) -> tuple[int, ...]:
     """Innermost tile sizes worth trying for an axis that is not vectorised.
 
@@ -38,6 +39,7 @@ def register_tiles(extent: int, limit: int = 32) -> tuple[int, ...]:
     return tuple(keep)
 
 
+@lru_cache(maxsize=1024)
 def vector_tiles(extent: int, lanes: int, limit: int) -> tuple[int, ...]:
     """Innermost tile sizes of the vectorised axis: whole registers, or the axis if it is short."""
     if extent <= lanes:

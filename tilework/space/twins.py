@@ -7,13 +7,13 @@ those over symbolic extents: a tile is no longer than its axis, and a sum is cut
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.frozen import frozen
+from tilework.once import cached_property
 from tilework.space.decision import Decision, Rows
 from tilework.space.sketch import Sketch
 from tilework.te.expr import Axis

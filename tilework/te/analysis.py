@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from tilework.once import cached_property
 from tilework.te import expr as x
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
@@ -115,17 +116,21 @@ class AccessAnalysis:
 
         One such producer suffices for a reduction, two for an elementwise body (outer product).
         """
-        if isinstance(op, Placeholder):
-            return False
-        used: dict[Operation, set[x.Axis]] = {}
-        for read in x.reads(op.body):
-            axes = used.setdefault(read.tensor.op, set())
-            for index in read.indices:
-                axes.update(n for n in x.walk(index) if isinstance(n, x.Axis))
-        missing = 0
-        for axes in used.values():
-            if any(a.extent != 1 and a not in axes for a in op.axes):
-                missing += 1
-            if missing >= 2 or (missing >= 1 and op.reduce_axes):
-                return True
-        return False
+        return not isinstance(op, Placeholder) and _reuses(op)
+
+
+@lru_cache(maxsize=2048)
+def _reuses(op: Compute) -> bool:
+    """`AccessAnalysis.needs_multi_level_tiling`: several rules ask, in each state."""
+    used: dict[Operation, set[x.Axis]] = {}
+    for read in x.reads(op.body):
+        axes = used.setdefault(read.tensor.op, set())
+        for index in read.indices:
+            axes.update([n for n in x.walk(index) if isinstance(n, x.Axis)])
+    missing = 0
+    for axes in used.values():
+        if any(a.extent != 1 and a not in axes for a in op.axes):
+            missing += 1
+        if missing >= 2 or (missing >= 1 and op.reduce_axes):
+            return True
+    return False

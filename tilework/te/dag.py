@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from tilework.index.extents import Extent
 from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of
+from tilework.once import cached_property
 from tilework.te.expr import Const, reads, walk
 from tilework.te.flops import flops_of_run, op_flops
 from tilework.te.printer import canonical_text, dag_text

@@ -37,6 +37,7 @@ from tilework.te.nodes import (
 )
 from tilework.te.trees import (
     children,
+    nodes,
     reads,
     rebuild,
     replace_axes,
@@ -49,6 +50,6 @@ __all__ = [
     "BINARY", "INTEGER_OPS", "REDUCTIONS", "Axis", "Binary",
     "Call", "Cast", "Compare", "Const", "Expr", "ExprLike", "IfThenElse", "Logic", "Lookup",
     "Not", "Read", "Reduce", "Select", "binary", "children", "compare",
-    "reads", "rebuild", "reduce_identity", "replace_axes", "rewritten", "substitute", "walk",
-    "wrap",
+    "nodes", "reads", "rebuild", "reduce_identity", "replace_axes", "rewritten", "substitute",
+    "walk", "wrap",
 ]  # fmt: skip

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field
-from functools import cached_property
 from typing import Any
 
 from tilework.dtypes import integer_range, is_float
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, Typical, known, most, typical
 from tilework.index.symbols import Symbolic
+from tilework.once import cached_property
 from tilework.te.arithmetic import Expr, ExprLike, wrap
 
 REDUCTIONS = ("sum", "prod", "max", "min")

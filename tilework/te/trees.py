@@ -32,6 +32,12 @@ def walk(e: Expr, parts: Parts = PARTS, seen: set[Expr] | None = None) -> Iterat
     return preorder((e,), parts, seen)
 
 
+@lru_cache(maxsize=256)
+def nodes(e: Expr) -> tuple[Expr, ...]:
+    """All nodes of ``e`` as `walk` has them, kept: several look at a body one after another."""
+    return tuple(walk(e))
+
+
 def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     """Rewrite top-down: where ``replace`` returns an expression it takes the node's place."""
     new = replace(e)
@@ -73,4 +79,4 @@ def reads(e: Expr) -> list[Read]:
 @lru_cache(maxsize=4096)
 def _reads(e: Expr) -> tuple[Read, ...]:
     """The same, kept: rules and kinds ask for those of a body again and again."""
-    return tuple([n for n in walk(e) if isinstance(n, Read)])
+    return tuple([n for n in nodes(e) if isinstance(n, Read)])

@@ -55,7 +55,7 @@ class CpuDraft(Draft):
 
     def seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:
         """Predicted run time of every row in seconds: the sum over the sketch's nests."""
-        return np.asarray(np.sum(self._cost(sketch, rows).seconds, axis=0))
+        return np.asarray(np.add.reduce(self._cost(sketch, rows).seconds, axis=0))
 
     @override
     def block_seconds(self, sketch: Sketch, rows: Rows) -> NDArray[np.float64]:

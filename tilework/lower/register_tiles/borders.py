@@ -187,19 +187,26 @@ def segments(
     (axis,) = taps
     assert axis is not None
     out: list[tuple[int, int]] = []
-    before: list[bool] = []
+    before = None
     for tap in range(axis.points):
-        used = [
-            all(holds(b, span, tile, j, tap) for b in bounds if b.skips) for j in range(span.size)
-        ]
-        if not any(used):
-            pass
-        elif used == before:
+        used = _points_used(bounds, span, tile, tap)
+        if used and used == before:
             out[-1] = (out[-1][0], tap + 1)
-        else:
+        elif used:
             out.append((tap, tap + 1))
         before = used
     return axis, out
+
+
+def _points_used(bounds: Sequence[Bound], span: Span, tile: int, tap: int) -> range:
+    """The points of a fixed tile at which a tap is used: what `holds` says of all that skip."""
+    low, high = 0, span.size
+    for b in bounds:
+        if b.skips:
+            first, stop = solved(b.step * tap + b.const, b.slope)
+            low = low if first is None else max(low, first - span.first * tile)
+            high = high if stop is None else min(high, stop - span.first * tile)
+    return range(low, high)
 
 
 def clipped(bounds: Sequence[Bound], base: Expr, offset: Expr, extent: int) -> tuple[Expr, Expr]:

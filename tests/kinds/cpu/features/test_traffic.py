@@ -11,7 +11,8 @@ from tests.te import workloads
 from tilework import te
 from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.facts import block_facts
-from tilework.kinds.cpu.features.footprints import Runs, touched_bytes, width
+from tilework.kinds.cpu.features.footprints import touched_bytes, width
+from tilework.kinds.cpu.features.runs import Runs
 from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
 from tilework.kinds.cpu.machine import Machine
 from tilework.space import SearchSpace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from tilework.index.strides import row_major
 from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.caches import LINE_BYTES, PAGE_BYTES
 from tilework.kinds.cpu.features.found import found_dims, moved_by_data
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -74,9 +75,14 @@ class Access:
 
     def stride_lines(self, axis: x.Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
-        pairs = zip(reversed(self.dims), reversed(row_major(self.shape)), strict=True)
-        total = self.element_bytes * sum((dim or {}).get(axis, 0) * typical(n) for dim, n in pairs)
+        pairs = zip(reversed(self.dims), reversed(self.strides), strict=True)
+        total = self.element_bytes * sum([(dim or {}).get(axis, 0) * n for dim, n in pairs])
         return int(total) // LINE_BYTES if total and total % LINE_BYTES == 0 else 1
+
+    @cached_property
+    def strides(self) -> tuple[Typical, ...]:
+        """Elements between neighbours in each dimension."""
+        return typicals(row_major(self.shape))
 
     @cached_property
     def steps(self) -> tuple[int, ...]:
@@ -91,8 +97,8 @@ class Access:
     @cached_property
     def lines_apart(self) -> tuple[int, ...]:
         """Lines, of those of a page, that the strides of each dimension are a multiple of."""
-        strides = zip(row_major(self.shape), self.steps, strict=True)
-        each = (self.element_bytes * typical(n) * step for n, step in strides)
+        strides = zip(self.strides, self.steps, strict=True)
+        each = (self.element_bytes * n * step for n, step in strides)
         return tuple(max(math.gcd(n, PAGE_BYTES) // LINE_BYTES, 1) for n in each)
 
     @cached_property
@@ -163,17 +169,12 @@ def accesses_of(block: Block) -> tuple[Access, ...]:
             continue
         accesses.append(_access(read, last, packed=packed, guarded=guarded, ragged=ragged))
     if block.epilogue is not None and block.epilogue_body is not None:
-        rename = dict(zip(block.epilogue.axes, block.spatial, strict=True))
+        axes, there = tuple(block.epilogue.axes), tuple(block.spatial)
         for read, guarded in guarded_reads(block.epilogue_body):
-            if read.tensor.op is block.op:
-                continue
-            whole = typicals(read.tensor.shape)
-            dims, shape = found_dims(read, _dims(read, rename), whole, rename)
-            lane = _lane(dims, shape, last)
-            once = _make(read, dims, shape, lane, guarded=guarded, once=True)
-            accesses.append(replace(once, by_data=moved_by_data(read)))
+            if read.tensor.op is not block.op:
+                accesses.append(_finishing(read, axes, there, guarded))
     out = block.result
-    dims = tuple({a: 1} for a in block.spatial)
+    dims: _Dims = tuple({a: 1} for a in block.spatial)
     accesses.append(
         Access(
             dims,
@@ -194,22 +195,24 @@ def plain_access(read: x.Read) -> Access:
     return _access(read, None)
 
 
+@lru_cache(maxsize=4096)
 def _rests(e: x.Expr) -> set[x.Read]:
     """The reads of terms of which there are as many as a run decides (`space.rfactor`)."""
     out: set[x.Read] = set()
-    for node in x.walk(e):
+    for node in x.nodes(e):
         match node:
             case x.IfThenElse(cond=x.Compare(op="<", a=x.Axis(), b=x.Const(value=Symbolic()))):
                 out.update(x.reads(node))
     return out
 
 
-def guarded_reads(e: x.Expr, guarded: bool = False) -> list[tuple[x.Read, bool]]:
+@lru_cache(maxsize=4096)
+def guarded_reads(e: x.Expr, guarded: bool = False) -> tuple[tuple[x.Read, bool], ...]:
     """The reads of an expression, in order, and whether each is conditional."""
     if isinstance(e, x.Read):
-        return [(e, guarded)]
+        return ((e, guarded),)
     inside = guarded or isinstance(e, x.IfThenElse)
-    return [r for child in x.children(e) for r in guarded_reads(child, inside)]
+    return tuple([r for child in x.children(e) for r in guarded_reads(child, inside)])
 
 
 _Dims = tuple[dict[x.Axis, float] | None, ...]
@@ -327,8 +330,20 @@ def _access(
         stride = max(stride, LINE_BYTES)  # each lane has a place of its own
     if packed and stride:
         stride = 1
-    access = _make(read, dims, shape, stride, packed=packed, guarded=guarded)
-    return access if ragged else replace(access, by_data=data)
+    by_data = () if ragged else data
+    return _make(read, dims, shape, stride, by_data, packed=packed, guarded=guarded)
+
+
+@lru_cache(maxsize=4096)
+def _finishing(
+    read: x.Read, axes: tuple[x.Axis, ...], there: tuple[x.Axis, ...], guarded: bool
+) -> Access:
+    """The access of an epilogue's read, whose axes are others where its block is."""
+    rename = dict(zip(axes, there, strict=True))
+    whole, data = typicals(read.tensor.shape), moved_by_data(read)
+    dims, shape = found_dims(read, _dims(read, rename), whole, rename)
+    lane = _lane(dims, shape, there[-1] if there else None)
+    return _make(read, dims, shape, lane, data, guarded=guarded, once=True)
 
 
 def _in_places(axis: x.Axis, read: x.Read, data: tuple[int, ...]) -> bool:
@@ -340,10 +355,11 @@ def _make(
     dims: tuple[dict[x.Axis, float] | None, ...],
     shape: tuple[Typical, ...],
     stride: int,
+    by_data: tuple[int, ...] = (),
     *,
     packed: bool = False,
     guarded: bool = False,
     once: bool = False,
 ) -> Access:
     size = dtype_bytes(read.tensor.dtype)
-    return Access(dims, shape, size, packed, False, stride, guarded, once)
+    return Access(dims, shape, size, packed, False, stride, guarded, once, by_data=by_data)

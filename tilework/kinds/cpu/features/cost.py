@@ -6,7 +6,6 @@ Every quantity is an array of length P. Nothing here looks at one candidate at a
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from tilework.kinds.cpu.features.tile import (
 from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
 from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
+from tilework.once import cached_property
 from tilework.space.capabilities import Transform
 from tilework.space.matrix_unit import in_unit
 from tilework.space.nest import BlockNest
@@ -284,7 +284,10 @@ class Reduction:
             points = points * (facts.ragged.get(a, a.typical) / together)
             inner = inner * (tiles[a][-1] / together)
         some = np.maximum(inner, 1e-9)  # a short sum may have no whole vector, and no visit
-        return Reduction(points, inner, np.broadcast_to(points / some, nest.count))
+        visits = points / some
+        return Reduction(
+            points, inner, visits if visits.ndim else np.full(nest.count, float(visits))
+        )
 
 
 @frozen(eq=False)
@@ -306,12 +309,12 @@ class Shares:
     @staticmethod
     def of(nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> Shares:
         """The shares of a nest's candidates."""
-        chunks = np.ones(nest.count)
+        chunks, fused = np.ones(nest.count), nest.parallel
         for i, (a, level) in enumerate(nest.block.parallel_loops):
             if a.typical > 1:
-                chunks = chunks * np.where(nest.parallel > i, tiles[a][level], 1.0)
+                chunks = chunks * np.where(fused > i, tiles[a][level], 1.0)
         balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
-        parallel = (nest.parallel > 0) & (machine.cores > 1)
+        parallel = (fused > 0) & (machine.cores > 1)
         return Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
 
     def slowest_thread(self, cycles: Floats, memory: Floats, machine: Machine) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,14 @@ from tilework.kinds.cpu.features.footprints import Walk
 from tilework.kinds.cpu.features.versions import Border
 from tilework.kinds.cpu.llvm.math_size import math_operations
 from tilework.kinds.cpu.machine import Machine
+from tilework.once import cached_property
 from tilework.space.blocks import Block
-from tilework.space.bounds import conjuncts, serial_taps, without
+from tilework.space.bounds import conjuncts, guards, serial_taps, without
 from tilework.space.capabilities import Scaled
 from tilework.space.chosen import without_places
 from tilework.space.dots import BYTE
 from tilework.te import expr as x
-from tilework.te.expr import walk as nodes_of
+from tilework.te.expr import nodes as nodes_of
 from tilework.te.flops import mean_terms
 
 Floats = NDArray[np.float64]
@@ -112,8 +113,7 @@ class BlockFacts:
     def undecided(self) -> bool:
         """Whether position does not decide some guard of a load: all are asked everywhere."""
         known = {b.node for b in self.block.bounds}
-        guards = [n for n in nodes_of(self.block.source) if isinstance(n, x.IfThenElse)]
-        asked = [c for g in guards for c in conjuncts(g.cond)]
+        asked = [c for g in guards(self.block.source) for c in conjuncts(g.cond)]
         return not all(isinstance(c, x.Compare) and c in known for c in asked)
 
     def busy(self, work: Floats, vectors: Floats, machine: Machine) -> Floats:
@@ -164,16 +164,14 @@ def block_facts(block: Block) -> BlockFacts:
     return BlockFacts(block, accesses, Walk.of(block, accesses), update, operand, finish, math_ops)
 
 
+@lru_cache(maxsize=4096)
 def _ops(e: x.Expr) -> float:
     """Vector instructions of a body: a product that is added counts once with its addition."""
     total = 0.0
     for node in nodes_of(e):
-        if isinstance(node, x.Read):
-            continue
-        if (
-            isinstance(node, (x.Binary, x.Compare))
-            and (is_float(node.dtype) or is_float(node.a.dtype))
-        ) or isinstance(node, (x.Select, x.IfThenElse)):
+        if type(node) is x.Binary or type(node) is x.Compare:
+            total += is_float(node.dtype) or is_float(node.a.dtype)
+        elif type(node) is x.Select or type(node) is x.IfThenElse:
             total += 1
     return total
 
@@ -208,6 +206,7 @@ def _density(e: x.Expr) -> float:
     return out
 
 
+@lru_cache(maxsize=4096)
 def _math(e: x.Expr) -> float:
     return sum(
         math_operations(n.name, n.dtype, len(n.args)) for n in nodes_of(e) if isinstance(n, x.Call)

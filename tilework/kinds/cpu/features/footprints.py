@@ -8,9 +8,8 @@ states of all candidates together.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, lru_cache
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,8 @@ from numpy.typing import NDArray
 from tilework.frozen import frozen
 from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.features.access import Access
+from tilework.kinds.cpu.features.runs import Lying, Runs, run_lines, whole_rows
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.te.expr import Axis
 
@@ -55,101 +56,10 @@ def touched_bytes(access: Access, spans: Mapping[Axis, Floats]) -> Floats | floa
     return size
 
 
-class Lying(NamedTuple):
-    """How A accesses that are not packed lie in memory, by D dimensions, the last first.
-
-    Those that have fewer dimensions have others of one element around them.
-
-    Attributes:
-        ends: elements of each dimension but the first: D - 1 x A.
-        apart: lines between neighbours along each, as `Access.apart`: D x A.
-        lines: of an element: A.
-    """
-
-    ends: NDArray[np.intp]
-    apart: NDArray[np.intp]
-    lines: Floats
-
-    @staticmethod
-    def of(accesses: Sequence[Access]) -> Lying:
-        """What accesses say of it."""
-        most = max((len(a.dims) for a in accesses), default=0) or 1
-        ends, apart = np.ones((2, most, len(accesses)), np.intp)
-        for k, access in enumerate(accesses):
-            if not access.packed:
-                ends[: len(access.ends), k] = access.ends[:, 0]
-                apart[: len(access.dims), k] = access.apart
-        lines = np.array([a.element_bytes / LINE_BYTES for a in accesses])
-        return Lying(ends[:-1], apart, lines)
-
-
-class Runs(NamedTuple):
-    """Elements that follow each other in memory, of what accesses touch of their rows.
-
-    Attributes:
-        lying: how these lie.
-        one: which of them is touched: one, or one for each of P candidates.
-        widths: elements along each of its dimensions, the last first: D x P.
-        whole: where all of the dimensions after one are touched from end to end.
-    """
-
-    lying: Lying
-    one: int | Places
-    widths: Floats
-    whole: NDArray[np.bool_]
-
-    @staticmethod
-    def of(access: Access, widths: Sequence[Floats | float], count: int) -> Runs:
-        """Runs of an access by its ``widths`` (one for each dimension) of P candidates."""
-        columns = np.empty((len(widths), count))
-        for column, one in zip(columns[::-1], widths, strict=True):
-            column[:] = one
-        lying = Lying.of([access])
-        return Runs(lying, 0, columns, whole_rows(columns, lying.ends))
-
-    def lines(self) -> Floats:
-        """Lines of a run, on average; at least 1."""
-        return run_lines(self.widths, self.whole, self.lying.lines[self.one])
-
-    def room(self, ahead: float) -> Floats:
-        """How many times its bytes an access takes up in a cache.
-
-        Runs of ``n`` lines that begin at strides of a multiple of ``g`` lines (of the 64 of a
-        page: beyond it addresses are the system's) fall into ``n`` of every ``g`` sets, and fill
-        these as if they were as long as the next multiple of ``g``. What is fetched ahead of each
-        is of no use.
-
-        Args:
-            ahead: lines that are fetched beyond the end of a run.
-        """
-        parted = (self.widths > 1) > self.whole
-        apart = self.lying.apart
-        every = apart.take(parted.argmax(axis=0) * apart.shape[1] + self.one)
-        lines = self.lines()
-        taken = lines + ahead
-        taken /= every
-        np.ceil(taken, out=taken)
-        taken *= every
-        taken /= lines
-        taken[~np.logical_or.reduce(parted, axis=0)] = 1.0
-        return taken
-
-
-def whole_rows(widths: Floats, ends: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Where all dimensions after one are touched from end to end: D first in all shapes."""
-    whole = np.empty(widths.shape, bool)
-    whole[0] = True
-    reached = widths[:-1] >= ends
-    for k, one in enumerate(reached):
-        np.logical_and(whole[k], one, out=whole[k + 1])
-    return whole
-
-
-def run_lines(widths: Floats, whole: NDArray[np.bool_], lines: Floats | float) -> Floats:
-    """Lines of runs, on average, at least 1, by those of an element."""
-    size: Floats = np.multiply.reduce(np.where(whole, widths, 1.0), axis=0)
-    size *= lines  # a power of two: nothing is rounded
-    return np.maximum(size, 1.0, out=size)
+@lru_cache(maxsize=2048)
+def _most(axes: tuple[Axis, ...]) -> Floats:
+    """Points of axes, for arrays of axes x states x P."""
+    return np.array([a.typical for a in axes], np.float64)[:, None, None]
 
 
 @frozen(eq=False)
@@ -237,8 +147,7 @@ class Walk:
             covered[:, 0] = 1.0
             for k in range(levels):
                 np.multiply(covered[:, k], extents[:, levels - 1 - k], out=covered[:, k + 1])
-            most = np.array([a.typical for a in axes], np.float64)[:, None, None]
-            np.minimum(covered, most, out=covered)
+            np.minimum(covered, _most(axes), out=covered)
             out.update(zip(axes, covered, strict=True))
         return out
 
@@ -252,14 +161,20 @@ class Walk:
             first: where those of an axis begin in it.
         """
         out = np.ones((2, len(self.loops) + 1, table.shape[1]))
-        for k, (axis, level) in reversed(list(enumerate(self.loops))):
+        for k, axis, level, spatial in self._inwards:
             trips = table[first[axis] + level]
-            if axis.kind == "spatial":
+            if spatial:
                 np.multiply(out[:, k + 1], trips, out=out[:, k])
             else:
                 np.multiply(out[0, k + 1], trips, out=out[0, k])
                 out[1, k] = out[1, k + 1]
         return out
+
+    @cached_property
+    def _inwards(self) -> tuple[tuple[int, Axis, int, bool], ...]:
+        """Loops by number, axis, level and whether they are spatial, the outermost first."""
+        each = [(k, a, n, a.kind == "spatial") for k, (a, n) in enumerate(self.loops)]
+        return tuple(each[::-1])
 
     def widths(self, spans: Mapping[Axis, Floats], count: int) -> Floats:
         """Widths of all dimensions, of each in its own states, of P candidates: a row a state.
@@ -366,8 +281,9 @@ class Walk:
             """The state of some axes in each state of more of them; None if these are as many."""
             if few == more:
                 return None
-            number_of = dict(zip(states_of(more), states_of(few), strict=True))
-            return np.array(list(number_of.values()), np.intp)
+            states = states_of(more)
+            ends = states.searchsorted(np.arange(1, states[-1] + 2)) - 1  # of each, the last one
+            return states_of(few).take(ends)
 
         rows = 0
         for access in self.accesses:
@@ -382,17 +298,17 @@ class Walk:
                 number = numbers.setdefault(key, len(dimensions))
                 if number == len(dimensions):
                     spans = tuple((a, seen_in(frozenset((a,)), own)) for a in axes)
-                    place = slice(rows, rows + states_of(own)[-1] + 1)
+                    place = slice(rows, rows + int(states_of(own)[-1]) + 1)
                     dimensions.append(_Dimension(access, i, spans, place))
                     rows = place.stop
                 where = dimensions[number].rows
                 dims.append((where, seen_in(own, states) if own else None))
-                places.append([where.start + state for state in states_of(own)])
-            at = np.array(states_of(states), np.intp)
+                places.append(where.start + states_of(own))
+            at = states_of(states)
             each = np.array(places[::-1], np.intp).reshape(-1, len(at))
             touched.append(_Touched(tuple(dims), at, each))
         return tuple(dimensions), tuple(touched)
 
-    def _states(self, axes: Collection[Axis]) -> list[int]:
+    def _states(self, axes: Collection[Axis]) -> Places:
         """How many loops of some axes run in each state."""
-        return list(accumulate([a in axes for a, _ in self.loops], initial=0))
+        return np.array([0, *accumulate([a in axes for a, _ in self.loops])], np.intp)

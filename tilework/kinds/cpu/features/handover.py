@@ -38,7 +38,7 @@ def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats
     out: list[Floats] = []
     for part in parts:
         total = part.of_all(np.zeros(part.nest.count))
-        for read in _handed(part.nest.block):
+        for read in _handed(part.nest.block) if producers else ():
             producer = producers.get(read.op)
             if producer is None:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.cost import CALL_CYCLES, transform_cycles
@@ -59,6 +60,7 @@ def _moved(facts: BlockFacts, machine: Machine) -> list[float]:
     return [sum(n for i, n in enumerate(sizes) if i not in there) for there in near]
 
 
+@lru_cache(maxsize=4096)
 def _bytes(access: Access) -> float:
     """Bytes of an access, each once: of a dimension what its longest axis reaches."""
     size, seen = float(access.element_bytes), set[Axis]()

@@ -7,8 +7,6 @@ registers, vectors of the lanes. How long a block takes is no feature; see `Sket
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +16,7 @@ from tilework.kinds.cpu.features.cost import BlockCost
 from tilework.kinds.cpu.features.handover import handover_cycles
 from tilework.kinds.cpu.features.slabs import slab_seconds
 from tilework.kinds.cpu.machine import Machine
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.space.decision import Rows
 from tilework.space.nest import BlockRows
@@ -62,9 +61,10 @@ class SketchCost:
     @cached_property
     def seconds(self) -> list[NDArray[np.float64]]:
         """Predicted seconds of each block and row."""
-        waits = handover_cycles(self.parts, self.machine)
         out = [p.of_all(t.seconds) for p, t in zip(self.parts, self.blocks, strict=True)]
-        out = [t + w / self.machine.clock_hz for t, w in zip(out, waits, strict=True)]
+        if len(out) > 1:
+            waits = handover_cycles(self.parts, self.machine)
+            out = [t + w / self.machine.clock_hz for t, w in zip(out, waits, strict=True)]
         slabs = self.sketch.slabs
         return out if slabs is None else slab_seconds(out, slabs, self.machine)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.sets import crowded
 from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
+from tilework.once import cached_property
 from tilework.space.nest import BlockNest
 from tilework.space.ragged import copies
 from tilework.te.expr import Axis
@@ -124,15 +124,18 @@ def unrolled_steps(nest: BlockNest) -> dict[Axis, Floats]:
         return {}
     ragged = block.ragged.ends
     work = tile_vectors([nest.tiles[a][-1] for a in block.spatial])
+    several = [a for a in block.reduce if not a.unit]
     factors = expansion(
-        {a: nest.tiles[a][-1] for a in block.reduce if a not in ragged},
+        {a: nest.tiles[a][-1] for a in several if a not in ragged},
         np.maximum(nest.unroll // np.maximum(work, 1), 1),
         always=block.const_axes,
         serial=block_facts(block).serial,
     )
     if ragged:
         factors |= dict.fromkeys((a for a in block.reduce if a in ragged), copies(nest.unroll))
-    return {a: n.astype(np.float64) for a, n in factors.items()}
+    steps = {a: n.astype(np.float64) for a, n in factors.items()}
+    units = (a for a in block.reduce if a.unit and a not in ragged)
+    return steps | {a: np.ones(nest.count) for a in units}
 
 
 def _elements(access: Access, shape: TileShape, unrolled: dict[Axis, Floats]) -> Floats | float:
@@ -299,7 +302,8 @@ def _thrashes(facts: BlockFacts, shape: TileShape, machine: Machine) -> NDArray[
                 reached = reached * np.minimum(size, 64 // apart)
         lines = lines + pixels
         sets = np.maximum(sets, np.minimum(64 / common, reached))
-    return np.broadcast_to(lines >= machine.l1_ways * sets, shape.nest.count)
+    crowds = np.asarray(lines >= machine.l1_ways * sets)
+    return crowds if crowds.ndim else np.full(shape.nest.count, crowds)
 
 
 def version_cycles(
