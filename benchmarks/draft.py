@@ -4,6 +4,7 @@
     python benchmarks/draft.py [--target TEXT] [--before ../before] [--json FILE]
     python benchmarks/draft.py --layers N [--dense] [--rows N] [--seed N] [--target TEXT]
                                [--json FILE]
+    python benchmarks/draft.py --slabs [--target TEXT] [--json FILE]
 
 The first: five depthwise layers of MobileNetV2 and EfficientNet with four epilogues each, untuned.
 Every program that the draft chose for a layer with one epilogue is timed with all of them, in
@@ -13,6 +14,9 @@ choices of another checkout take part.
 The second: convolutions drawn at random, none of a network, and of each some register tiles that
 the draft finds good or fair: how well does it rank them? To such its numbers are fitted. With
 ``--dense`` they are dense layers with a bias.
+
+The third: 3x3 convolutions over large maps, the draft's best program of each way to compute them,
+in turns: directly, by Winograd's form in one piece, and that slab by slab.
 """
 
 from __future__ import annotations
@@ -34,14 +38,14 @@ from tilework import te
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import BoundKernel, load_kernel
 from tilework.model.draft import draft_of
-from tilework.model.drafted import draft_schedule
+from tilework.model.drafted import best_drafted, draft_schedule
 from tilework.model.metrics import pairwise_accuracy
 from tilework.ops.activations import hard_swish, silu
 from tilework.ops.conv import conv, depthwise_conv
 from tilework.ops.dense import dense
 from tilework.runtime.arrays import aligned_empty
 from tilework.runtime.samples import time_calls
-from tilework.space import SearchSpace
+from tilework.space import SearchSpace, Sketch
 from tilework.task import SearchTask
 
 EPILOGUES: dict[str, Callable[[te.Expr], te.Expr]] = {
@@ -297,6 +301,40 @@ def ranked_layers(
     return found
 
 
+MAPS = (
+    (16, 224, 16), (16, 320, 16), (32, 112, 32), (32, 160, 32), (16, 224, 32), (32, 224, 32),
+    (64, 80, 64), (64, 112, 64), (64, 224, 64), (128, 56, 128),
+)  # fmt: skip
+"""Input channels, rows and columns, output channels."""
+
+
+def of_slabs(target: tw.Target) -> list[dict[str, Any]]:
+    """A row of the table for each map; microseconds, and what slabs take of one piece's time."""
+    found = []
+    for channels, size, outputs in MAPS:
+        layer = Layer(channels, size, 3, 1, "relu6", outputs)
+        task = layer.task(target)
+        ways: dict[str, list[Sketch]] = {"direct": [], "one_piece": [], "slabs": []}
+        for sketch in SearchSpace.of(task).sketches:
+            way = "slabs" if sketch.slabs else "one_piece" if sketch.transforms else "direct"
+            ways[way].append(sketch)
+        best = []
+        for sketches in ways.values():
+            own = best_drafted(task.workload_key, str(target), sketches, draft_of(target))
+            best += [] if own is None else [(own.choice.sketch_id, own.choice.row)]
+        if len(best) < len(ways):
+            continue  # this machine's L2 holds the map
+        predicted = dict(zip(ways, _predicted(task, best), strict=True))
+        seconds = dict(zip(ways, in_turns(calls_of(task, best)), strict=True))
+        row: dict[str, Any] = {"layer": layer.name}
+        row |= {f"{way}_us": 1e6 * s for way, s in seconds.items()}
+        row["over"] = seconds["slabs"] / seconds["one_piece"]
+        row["predicted"] = predicted["slabs"] / predicted["one_piece"]
+        print("  ".join(_cell(k, v) for k, v in row.items()), flush=True)
+        found.append(row)
+    return found
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -308,6 +346,7 @@ def main() -> None:
     add("--rows", type=int, default=32, help="programs of each of them")
     add("--seed", type=int, default=0, help="what is drawn")
     add("--choices", action="store_true", help=argparse.SUPPRESS)
+    add("--slabs", action="store_true", help="ways to compute convolutions over large maps")
     add("--json", type=Path, help="also write the numbers to this file")
     args = parser.parse_args()
     target = tw.Target(args.target)
@@ -318,6 +357,8 @@ def main() -> None:
         drawn = drawn_dense if args.dense else drawn_layers
         rows = ranked_layers(target, drawn(args.layers, args.seed), args.rows, args.seed)
         print(f"pairs in the right order: {statistics.mean(row['pairs'] for row in rows):.3f}")
+    elif args.slabs:
+        rows = of_slabs(target)
     else:
         rows = five_layers(target, args.before)
     for name in ("", "before_") if args.before and not args.layers else ("",):
