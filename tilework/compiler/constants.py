@@ -55,7 +55,7 @@ class Constants:
         self._later: list[_Constant] = []
         self._written: list[Deferred[None]] = []
         self._size = 0
-        self._block = _set_aside([*plan.constants.values()])
+        self._block = _set_aside([(a, self._left[name]) for name, a in plan.constants.items()])
         if once:
             plan.constants.clear()
 
@@ -144,16 +144,18 @@ def root_of(plan: Plan, slots: Mapping[str, Slot], name: str) -> str:
     return slots[name].root if name in slots else name
 
 
-def _set_aside(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """Memory that is most likely enough for them; none where that would be too much.
+def _set_aside(arrays: list[tuple[NDArray[Any], int]]) -> NDArray[Any]:
+    """Memory that is most likely enough for arrays that so many calls read.
 
     Tiles that do not fit add little to large constants. Winograd's weights have up to 64 elements
-    for 9.
+    for 9. What several calls read may be there in two forms, as a table of rows that is a matrix
+    as well.
     """
-    plain = sum(a.nbytes for a in arrays)
-    most = sum(a.nbytes * (8 if a.ndim > 2 else 1.25) + (1 << 16) for a in arrays)
-    if most - plain > _MOST_SPARE:
-        most = 0
+    plain = sum(a.nbytes for a, _ in arrays)
+    most = sum(
+        min(calls, 2) * a.nbytes * (8 if a.ndim > 2 else 1.25) + (1 << 16) for a, calls in arrays
+    )
+    most = min(most, plain + _MOST_SPARE)
     try:
         return aligned_empty((math.ceil(most),), "uint8")
     except MemoryError:
