@@ -93,7 +93,7 @@ def _sketches(
             blocks,
             target,
             dag=state.facts.dag,
-            steps=state.steps,
+            steps=state.steps if slabs is None else (str(slabs), *state.steps),
             plans=state.plans,
             form=", ".join(filter(None, (state.form, str(slabs or "")))),
             transforms=state.transforms,
