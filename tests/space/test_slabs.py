@@ -158,6 +158,11 @@ def convolution(
     if finish == "relu":
         z = te.compute(y.shape, lambda *i: te.maximum(y[i] + inputs[2][i[3]], 0.0), name="z")
         return te.ComputeDAG([*inputs, z])
+    if finish == "turned":
+        return te.ComputeDAG([*inputs[:2], te.compute(y.shape, lambda b, i, j, c: y[b, j, i, c])])
+    if finish == "channels first":
+        shape = [y.shape[d] for d in (0, 3, 1, 2)]
+        return te.ComputeDAG([*inputs[:2], te.compute(shape, lambda b, c, i, j: y[b, i, j, c])])
     other = x if finish == "itself" else te.placeholder(y.shape, name="other")
     z = te.compute(y.shape, lambda *i: y[i] + inputs[2][i[3]] + other[i], name="z")
     return te.ComputeDAG([*inputs, *([other] if finish == "residual" else []), z])
@@ -207,6 +212,8 @@ def test_slabs_of_convolutions_are_right(name, cut):
     [
         convolution((1, 26, 12)),  # tiles of slabs would reach beyond them
         convolution(finish="itself"),  # rows of a slab that are not its own
+        convolution((1, 16, 16), finish="turned"),  # what is written has others
+        convolution((1, 16, 16), finish="channels first"),
         convolution(taps=7, pads=(3, 3, 3, 3)),  # rows or columns are not transformed
     ],
 )

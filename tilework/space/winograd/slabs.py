@@ -92,7 +92,8 @@ def _rows_each(conv: Conv, wanted: int, least: int, cores: int) -> int | None:
 def _by_rows(conv: Conv) -> bool:
     """Whether it is one over maps: images, then rows and columns that are both transformed."""
     images, *maps, _ = conv.windows
-    return len(maps) == 2 and all(w.transformed for w in maps) and images.tap is None
+    plain = images.tap is None and images.stride == 1
+    return plain and len(maps) == 2 and all(w.transformed for w in maps)
 
 
 def _line_bytes(conv: Conv, tile: int) -> int:
@@ -129,16 +130,16 @@ def _padding(conv: Conv) -> _Padding | None:
     read = body if guard is None else guard.a
     if not isinstance(read, Read) or not isinstance(read.tensor.op, Placeholder):
         return None
-    row, place = data.axes[1], linear(read.indices[1])
-    others = (i for d, i in enumerate(read.indices) if d != 1)
-    if (
-        place is None
-        or dict(place.coefficients) != {row: 1}
-        or any(row in walk(i) for i in others)
-    ):
+    image, row = data.axes[:2]
+    place = linear(read.indices[1])
+    if read.indices[0] is not image or place is None or dict(place.coefficients) != {row: 1}:
         return None
-    if guard is not None and not (isinstance(guard.b, Const) and guard.b.value == 0):
+    if any(a in walk(i) for i in read.indices[2:] for a in (image, row)):
         return None
+    if guard is not None:
+        zeros = isinstance(guard.b, Const) and guard.b.value == 0
+        if not zeros or image in walk(guard.cond):
+            return None
 
     def at(here: Expr, there: Expr) -> Expr:
         inside = Read(read.dtype, read.tensor, (read.indices[0], here, *read.indices[2:]))
@@ -159,6 +160,8 @@ def _places(dag: ComputeDAG, conv: Conv, padding: _Padding) -> dict[Operation, P
         return None
     for op in reversed(dag.compute_ops):
         if op is conv.op:
+            if places[op] != by_row:
+                return None
             places |= {conv.data.op: by_row, padding.source: by_row}
             places[conv.weight.op] = (None,) * len(conv.weight.shape)
         elif op not in read_once:
