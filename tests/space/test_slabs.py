@@ -11,7 +11,7 @@ from tests.lower.check import check_row, random_inputs, reference, run_kernel, t
 from tests.lower.open_families import B, S
 from tests.te.workloads import softmax
 from tilework import ops, te
-from tilework.index.extents import typical
+from tilework.index.extents import Extent, typical
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.space import CpuSpace
 from tilework.model.draft import draft_of
@@ -144,7 +144,7 @@ def test_the_draft_takes_slabs_for_what_they_are():
 
 
 def convolution(
-    size: tuple[int, ...] = (1, 16, 12),
+    size: tuple[Extent, ...] = (1, 16, 12),
     taps: int = 3,
     pads: tuple[int, ...] = (1, 1, 1, 1),
     finish: str = "relu",
@@ -205,6 +205,17 @@ def test_slabs_of_convolutions_are_right(name, cut):
         np.testing.assert_allclose(got, want[0], rtol=0, atol=2e-4)
     if name == "padded":
         check_row(task, sketch, row, inputs, want)
+
+
+@pytest.mark.parametrize("size", [(B, 16, 12), (B, 16, S)])
+def test_slabs_of_any_number_of_images_are_right(size, cut):
+    dag, rng = convolution(size), np.random.default_rng(0)
+    task = SearchTask(dag, Target(x86("x86-64-v3", 2)))
+    (sketch,) = [s for s in SearchSpace.of(task).sketches if s.slabs is not None]
+    assert sketch.slabs.counts == (B, 4)
+    (row,) = sketch.sample(rng, 1)
+    kernel = build(task, sketch.id, row)
+    check_kernel(task, kernel, points_of(dag, rng)[:4], f"row {row}")
 
 
 @pytest.mark.parametrize(
