@@ -202,7 +202,7 @@ def test_slabs_of_convolutions_are_right(name, cut):
         kernel = build(task, sketch.id, row)
         assert kernel.overwritable == ({3} if name == "with a residual" else set())
         (got,) = run_kernel(kernel, inputs, 1)
-        np.testing.assert_allclose(got, want[0], rtol=0, atol=2e-4)
+        np.testing.assert_allclose(got, want[0], rtol=0, atol=1e-4)
     if name == "padded":
         check_row(task, sketch, row, inputs, want)
 
