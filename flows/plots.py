@@ -34,7 +34,7 @@ _LOG_FROM = 4.0
 def plot_png(curve: Curve, network: str, tasks: Sequence[TaskCurve] = ()) -> bytes:
     """The curves as a PNG picture.
 
-    The first row shows the network: the sum of its tasks' best latencies, against trials and
+    The first row shows the network: the sum of its tasks' best latencies, against candidates and
     against time. Below, two panels for each task: every measurement as a point, and as a line
     what counts as the best, which finals have the last word on.
 
@@ -55,7 +55,7 @@ def plot_png(curve: Curve, network: str, tasks: Sequence[TaskCurve] = ()) -> byt
     place = _Places(figure, width, height)
     left = place.axes(0.0, 0.5, _HEAD, _TOTAL)
     right = place.axes(0.5, 0.5, _HEAD, _TOTAL, sharey=left)
-    _draw_total(left, curve.trials, curve, "trials")
+    _draw_total(left, curve.trials, curve, "candidates measured")
     _draw_total(right, curve.seconds, curve, "seconds of search")
     for number, task in enumerate(shown):
         row, column = divmod(number, half)
@@ -176,7 +176,7 @@ def _label_task(left: Any, right: Any, task: TaskCurve, *, lowest: bool) -> None
     left.set_ylabel("TFLOPS" if _top(task) >= _TERA_FROM else "GFLOPS", fontsize=7)
     right.tick_params(labelleft=False)
     if lowest:
-        left.set_xlabel("trials of the task", fontsize=8)
+        left.set_xlabel("candidates of the task", fontsize=8)
         right.set_xlabel("seconds of the task", fontsize=8)
     name = task.name if len(task.name) <= 52 else task.name[:51] + "…"
     left.set_title(f"{name}  ({percent(task.share)})", fontsize=8, loc="left")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tilework.graph.onnx.files import ReadModel
 
-_VERSION = "facts 3"
+_VERSION = "facts 4"
 _SETTLED_NS = 2_000_000_000
 """A file that was written this long ago has another time when it is written again."""
 _LONG = 2**22
@@ -315,14 +315,14 @@ def parsed(data: bytes) -> onnx.ModelProto:
 
 
 def _declared(value: onnx.ValueInfoProto) -> Declared:
-    from tilework.graph.onnx.inputs import element_type
+    from tilework.graph.onnx.inputs import element_type, symbol_in
     from tilework.graph.onnx.protos import messages
     from tilework.graph.onnx.types import type_text
 
     if not value.type.HasField("tensor_type"):
         return Declared(value.name, type_text(value.type), ())
     dims = value.type.tensor_type.shape.dim
-    each = (d.dim_value if d.dim_value > 0 else d.dim_param or None for d in dims)
+    each = (d.dim_value if d.dim_value > 0 else symbol_in(d) or None for d in dims)
     text = value.type.tensor_type.elem_type == messages().TensorProto.STRING
     dtype = type_text(value.type) if text else element_type(value)
     return Declared(value.name, dtype, tuple(each))

@@ -32,12 +32,17 @@ from tilework.runtime.parts import PartedModule
 from tilework.runtime.parts_list import listed
 from tilework.session import later
 from tilework.session.cache import ModuleCache
+from tilework.session.common import EACH, Common
 from tilework.session.facts import Facts, Source
 from tilework.session.records import RecordSource, unchanged
+from tilework.session.whole import form_over, less_than
 from tilework.stages import stage
 
 if TYPE_CHECKING:
+    import onnx
+
     from tilework.graph import Network, Parts
+    from tilework.graph.onnx.files import ReadModel
     from tilework.graph.precision import Precision
 
 KEPT = 8
@@ -91,9 +96,10 @@ class Forms:
         self._noted: set[str] = set()
         self._whole: Module | None = None
         self._tried = not how.ranges
+        self._common = Common(self, facts.inputs)
 
     def whole(self) -> Module | None:
-        """The form for all shapes within the ranges; None if there are none, or it cannot be.
+        """The form for all shapes within given ranges; None if there are none, or it cannot be.
 
         A warning says once why it cannot be.
 
@@ -102,91 +108,44 @@ class Forms:
         """
         if not self._tried:
             self._tried = True
+            given = self._how.ranges
             try:
-                self._whole = self._over(self._served())
+                self._whole, served = form_over(self, given, self._how.in_place)
             except TileworkError as e:
-                self._whole = self._over_less(e)
+                if self._how.in_place:
+                    raise
+                self.warn(EACH, str(e))
+                return None
+            if less := less_than(given, served):
+                why = f"one network serves {', '.join(less)}, and not all that was given"
+                self.warn("other shapes get forms of their own", why)
         return self._whole
 
-    def _over(self, ranges: Ranges) -> Module | None:
-        """The form for all shapes within ranges."""
+    def over(self, ranges: Ranges) -> Module | None:
+        """The form for all shapes within ranges; None if the values of inputs decide shapes.
+
+        Raises:
+            TileworkError: there is no such form.
+        """
         key = ("ranges", tuple(sorted(ranges.items())))
         needed = self._form(key, ranges, {})
         if needed:
             why = f"values of {', '.join(needed)} decide shapes"
-            self._warn("each shape gets a form of its own", why)
+            self.warn(EACH, why)
         module = self._modules.get(key)
         return module if isinstance(module, Module) else None
 
-    def _over_less(self, refused: TileworkError) -> Module | None:
-        """The form for a part of the ranges: without 0, or where the model is one network.
-
-        Shapes outside get their own.
-
-        Raises:
-            TileworkError: as `whole` does.
-        """
-        from tilework.graph.onnx.ranges import without_0
-
-        attempts = (self._with_elements, self._as_one_network)
-        for narrower in attempts[:1] if self._how.in_place else attempts:
-            try:
-                ranges = narrower()
-                whole = None if ranges is None else self._over(ranges)
-            except TileworkError:
-                continue
-            if ranges is None:
-                continue
-            given = without_0(self._how.ranges, self._how.ranges)
-            less = [f"{s}={r}" for s, r in without_0(ranges, ranges).items() if given.get(s) != r]
-            if less:
-                why = f"one network serves {', '.join(less)}, and not all that was given"
-                self._warn("other shapes get forms of their own", why)
-            if self._cache is not None:
-                self._cache.put_note(self._base("served", self._ranges_text()), dict(ranges))
-            return whole
-        if self._how.in_place:
-            raise refused from None
-        self._warn("each shape gets a form of its own", str(refused))
-        return None
-
-    def _with_elements(self) -> Ranges | None:
-        """The ranges without 0 where the form cannot have it; None if none holds it."""
-        from tilework.graph.onnx.ranges import holding_0, without_0
-
-        given = self._how.ranges
-        without = holding_0(given)
-        for symbol in [*without] if len(without) > 1 else ():
-            rest = [s for s in without if s != symbol]
-            without = rest if self._takes(without_0(given, rest)) else without
-        return without_0(given, without) if without else None
-
-    def _as_one_network(self) -> Ranges:
-        """The ranges without 0, each as far as all nodes stay what they are at typical values."""
-        from tilework.graph.onnx.ranges import holding_0, shapes_of, without_0
-        from tilework.graph.onnx.usual import narrowed
-
-        given = without_0(self._how.ranges, holding_0(self._how.ranges))
-        return shapes_of(narrowed(self._source.read(), given))
-
-    def _served(self) -> Ranges:
-        """The ranges that an earlier process found the form to serve; else the given ones."""
-        key = self._base("served", self._ranges_text())
-        kept = None if self._cache is None else self._cache.note(key)
-        if not isinstance(kept, dict):
-            return self._how.ranges
-        return {s: r if isinstance(r, str) else tuple(r) for s, r in kept.items()}
-
-    def _ranges_text(self) -> str:
-        return json.dumps(sorted(self._how.ranges.items()))
-
-    def _takes(self, ranges: Ranges) -> bool:
+    def takes(self, ranges: Ranges) -> bool:
         """Whether the model can be read for these ranges."""
         try:
             self._network(ranges, {})
         except TileworkError:
             return False
         return True
+
+    def read(self) -> ReadModel | onnx.ModelProto:
+        """The model as the importer takes it."""
+        return self._source.read()
 
     def within(self, use: Callable[[Module], Found]) -> Found | None:
         """What comes of a use of the form for all shapes, if it is for shapes within.
@@ -199,7 +158,7 @@ class Forms:
         try:
             return use(whole)
         except ShapeError as e:
-            self._warn("another form is made", str(e))
+            self.warn("another form is made", str(e))
             return None
 
     def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Compiled | None:
@@ -215,8 +174,8 @@ class Forms:
         Raises:
             TileworkError: the model cannot be compiled; the store of records cannot be read.
         """
-        if self._cache is not None and not self._valued:
-            kept = self._cache.note(self._base("valued"))
+        if not self._valued:
+            kept = self.noted("valued")
             self._valued = tuple(kept) if isinstance(kept, list) else ()
         while True:
             if self._valued and arrays is None:
@@ -226,6 +185,8 @@ class Forms:
             known = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
             key = (tuple(sorted(rest.items())), tuple(known))
             compiled = self._modules.get(key)
+            if compiled is None and not (values or arrays is None or self._how.ranges):
+                compiled = self._common.serving(shapes, arrays)
             if compiled is not None:
                 return compiled
             needed = self._form(key, rest, values)
@@ -234,8 +195,7 @@ class Forms:
             if not set(needed) - set(self._valued):
                 raise RuntimeError(f"the values of {needed} were given and are asked for again")
             self._valued = tuple(dict.fromkeys((*self._valued, *needed)))
-            if self._cache is not None:
-                self._cache.put_note(self._base("valued"), list(self._valued))
+            self.note(list(self._valued), "valued")
 
     def _form(
         self, key: object, shapes: Shapes | Ranges, values: Mapping[str, Array]
@@ -268,9 +228,18 @@ class Forms:
     def _tell(self, module: PartedModule) -> None:
         """Say once what is left to the other engine; refuse now if it is not there."""
         engine(module.image.left.operators)
-        self._warn("", f"{module.name}: {module.left}")
+        self.warn("", f"{module.name}: {module.left}")
 
-    def _warn(self, what: str, why: str) -> None:
+    def note(self, what: object, *name: str) -> None:
+        """Tell later processes something of this model, compiled as it is here."""
+        if self._cache is not None:
+            self._cache.put_note(self._base(*name), what)
+
+    def noted(self, *name: str) -> object:
+        """What an earlier process has told; None if nothing."""
+        return None if self._cache is None else self._cache.note(self._base(*name))
+
+    def warn(self, what: str, why: str) -> None:
         """Say something, once of its kind."""
         if what not in self._noted:
             self._noted.add(what)

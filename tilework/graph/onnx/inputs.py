@@ -82,7 +82,7 @@ def input_types(
 
 def _dimension_text(dim: Any, symbols: Mapping[str, Extent]) -> int | str | None:
     """A dimension in a message: its extent or symbol, None where it has neither."""
-    extent = symbols.get(dim.dim_param, _fixed(dim) or dim.dim_param or None)
+    extent = symbols.get(symbol_in(dim), _fixed(dim) or symbol_in(dim) or None)
     return str(extent) if isinstance(extent, Symbolic) else extent
 
 
@@ -146,6 +146,15 @@ def _given(name: str, shape: Given, ranges: Mapping[str, Extent]) -> tuple[Exten
     return tuple(extent_of(name, n, ranges) if isinstance(n, str) else n for n in shape)
 
 
+def symbol_in(dim: Any) -> str:
+    """The symbol of a declared dimension, or an empty text.
+
+    Paddle's exporter writes ``?`` for every extent that it does not know: that names none.
+    """
+    name: str = dim.dim_param
+    return name if re.search(r"[^\W\d]", name) else ""
+
+
 def _fixed(dim: Any) -> int | None:
     """The declared extent; some exporters write 0 or -1 for one that is free."""
     return dim.dim_value if dim.dim_value > 0 else None
@@ -207,14 +216,14 @@ def _given_symbols(
                 raise ShapesRefused(
                     f"input '{name}' has extent {fixed} in dimension {d}, not {extent}"
                 )
-            if dim.dim_param:
-                bind(dim.dim_param, extent)
+            if symbol := symbol_in(dim):
+                bind(symbol, extent)
     return symbols
 
 
 def _names(inputs: Iterable[Any]) -> set[str]:
     """The symbols that inputs are declared with, and those that they are arithmetic of."""
-    texts = {d.dim_param for i in inputs for d in _dims(i) or [] if d.dim_param}
+    texts = {symbol_in(d) for i in inputs for d in _dims(i) or []} - {""}
     return texts.union(*(names_in(text) for text in texts))
 
 
@@ -242,15 +251,16 @@ def _bind(value: Any, symbols: dict[str, Extent]) -> tuple[Extent | str | None, 
     dims = _dims(value) or []
     for d, dim in enumerate(dims):
         extent: Extent | None = _fixed(dim)
-        if extent is None and dim.dim_param:
-            extent = symbols.get(dim.dim_param, evaluated(dim.dim_param, symbols))
+        name = symbol_in(dim)
+        if extent is None and name:
+            extent = symbols.get(name, evaluated(name, symbols))
         if extent is None and d == 0:
             extent = 1
-            if dim.dim_param:
-                symbols[dim.dim_param] = 1
+            if name:
+                symbols[name] = 1
         if extent is None and _empty(dim) and not _empty(dims[0]):
             extent = 0
-        shape.append(dim.dim_param or None if extent is None else extent)
+        shape.append(name or None if extent is None else extent)
     return tuple(shape)
 
 
@@ -270,4 +280,5 @@ def _check_value(declared: Any, array: np.ndarray, dtype: str) -> None:
 def symbols_declared(inputs: Sequence[Any]) -> list[str]:
     """The symbols of a model's inputs, in the order in which they come."""
     dims = (d for i in inputs if i.type.HasField("tensor_type") for d in _dims(i) or [])
-    return list(dict.fromkeys(name for d in dims if d.dim_param for name in names_in(d.dim_param)))
+    texts = filter(None, map(symbol_in, dims))
+    return list(dict.fromkeys(name for text in texts for name in names_in(text)))

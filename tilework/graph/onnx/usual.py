@@ -7,7 +7,7 @@ some points of a range, the range keeps those at which it is what it is at the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,25 @@ def narrowed(
         as_given = {(name, _text(one)): shapes[name] for name, one in ranges.items()}
         parts = _of_one_network(model, places, ranges, others)
         return {name: as_given.get((name, what), what) for name, what in parts.items()}
+
+
+def range_around(name: str, seen: Sequence[int], most: int, step: int = 1) -> str:
+    """The usual range of a symbol, with room for twice of what was seen where that is not within.
+
+    Args:
+        name: of the symbol.
+        seen: values that it has had.
+        most: typical values at most; they are of those seen, the least and the largest among them.
+        step: the range is of the steps of this length that a value takes.
+    """
+    usual = _usual(name)
+    values = sorted({n // step for n in seen} - {0}) or [1]
+    last = len(values) - 1
+    typicals = {values[round(last * n / (most - 1))] for n in range(most)}
+    high = usual.high // step
+    high = high if values[-1] <= high else 2 * values[-1]
+    low = min(-(-usual.low // step), *(n // step for n in seen))
+    return _text(Symbol(name, low, high, tuple(sorted(typicals))))
 
 
 def _of_one_network(

@@ -21,7 +21,8 @@ from tilework.graph.operators.base import (
     summed,
 )
 from tilework.graph.operators.layouts import as_declared, channels_last, require_dimensions
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known, known_shape
+from tilework.index.symbols import Symbolic
 
 CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
 GROUPED = tuple(f"grouped_{op}" for op in CONVOLUTIONS)
@@ -64,23 +65,55 @@ def window(size: Shape, kernel: Sequence[int], attrs: Attrs) -> Shape:
 
 
 def ceil_pads(
-    size: Sequence[int],
+    size: Sequence[Extent],
     kernel: Sequence[int],
     strides: Sequence[int],
     pads: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[int, ...]:
-    """Pads that make a rounded-down window count equal the rounded-up one."""
+    """Pads that make a rounded-down window count equal the rounded-up one.
+
+    Raises:
+        UnknownExtent: a run decides an extent, and by it whether a last window starts in the data.
+    """
     rank = len(size)
     ends = []
     for d in range(rank):
         reach = dilation[d] * (kernel[d] - 1) + 1
-        room = size[d] + pads[d] + pads[d + rank]
-        out = -(-(room - reach) // strides[d]) + 1
-        if (out - 1) * strides[d] >= size[d] + pads[d]:
-            out -= 1  # the last window would start in the padding
-        ends.append(pads[d + rank] + max((out - 1) * strides[d] + reach - room, 0))
+        end = pads[d + rank]
+        missing = (reach - (size[d] + pads[d] + end)) % strides[d]
+        if isinstance(missing, Symbolic):  # as many as it may be give the same count
+            missing = strides[d] - 1 if end + strides[d] <= reach else known(missing)
+        starts_in_data = end + missing < reach
+        ends.append(end + missing * starts_in_data)
     return (*pads[:rank], *ends)
+
+
+def same_pads(size: Extent, reach: int, stride: int, upper: bool) -> tuple[int, int]:
+    """Elements before and behind an axis, such that every stride-th has a window around it.
+
+    Args:
+        size: of the axis.
+        reach: from a window's first tap to behind its last.
+        upper: of an odd number the larger part is behind.
+
+    Raises:
+        UnknownExtent: a run decides the extent, and by it how many are before.
+    """
+    rest = size % stride
+
+    def halves(rest: int) -> tuple[int, int]:
+        total = max(reach - (rest or stride), 0)
+        small, large = total // 2, total - total // 2
+        return (small, large) if upper else (large, small)
+
+    if not isinstance(rest, Symbolic):
+        return halves(rest)
+    before = {halves(n)[0] for n in range(stride)}
+    if len(before) > 1:
+        known(size)
+    (start,) = before
+    return start, reach - 1 - start  # behind, more than is needed gives no further window
 
 
 def _conv(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:

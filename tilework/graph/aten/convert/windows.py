@@ -9,7 +9,6 @@ from typing import Any
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value, first_of
 from tilework.graph.aten.convert.normal import channels
 from tilework.graph.operators.windows import ceil_pads
-from tilework.index.extents import known_shape
 
 
 def _each(numbers: Any, rank: int) -> tuple[int, ...]:
@@ -68,8 +67,7 @@ def _window(
     size = _each(kernel, rank)
     steps = size if stride is None or stride == [] else _each(stride, rank)
     pads, spread = _each(padding, rank) * 2, _each(dilation, rank)
-    image = known_shape(c.shape(v)[2:]) if ceil_mode else ()
-    whole = ceil_pads(image, size, steps, pads, spread) if ceil_mode else pads
+    whole = ceil_pads(c.shape(v)[2:], size, steps, pads, spread) if ceil_mode else pads
     attrs = {"kernel": size, "strides": steps, "pads": whole, "layout": "NCHW"}
     return v, {**attrs, "dilation": spread}, pads
 

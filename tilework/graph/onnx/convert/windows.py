@@ -19,7 +19,7 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.values import room, value
 from tilework.graph.operators import MAX_ELEMENTS
-from tilework.graph.operators.windows import POSITIONS, ceil_pads
+from tilework.graph.operators.windows import POSITIONS, ceil_pads, same_pads
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.strides import row_major
 
@@ -44,12 +44,8 @@ def window(
         pads = [0] * (2 * rank)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
         for d in range(rank):
-            length = known(size[d])
-            out = -(-length // strides[d])
             reach = dilation[d] * (kernel[d] - 1) + 1
-            total = max((out - 1) * strides[d] + reach - length, 0)
-            small, large = total // 2, total - total // 2
-            pads[d], pads[d + rank] = (small, large) if mode == "SAME_UPPER" else (large, small)
+            pads[d], pads[d + rank] = same_pads(size[d], reach, strides[d], mode == "SAME_UPPER")
     elif mode != "NOTSET":
         raise Unsupported(f"unknown auto_pad '{mode}'")
     if min(pads) < 0:
@@ -210,7 +206,7 @@ def _pooling(
     strides, pads, dilation = window(a, shape[2:], kernel)
     whole = pads
     if a.get("ceil_mode", 0):
-        whole = ceil_pads(known_shape(shape[2:]), kernel, strides, pads, dilation)
+        whole = ceil_pads(shape[2:], kernel, strides, pads, dilation)
     common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
     return rank, pads, dilation, common
 

@@ -1,0 +1,180 @@
+"""One form for the shapes that a session meets, where nothing was said of their ranges.
+
+The first combinations of shapes get forms of their own, which are the fastest there are. One more,
+and what has varied becomes a symbol with a range around all that came, and what has not stays a
+number: a batch that is always 1 costs nothing. A shape beyond makes a wider form in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilework.errors import ShapeError, TileworkError
+from tilework.session.facts import Declared
+from tilework.session.whole import form_over
+
+if TYPE_CHECKING:
+    from tilework.runtime.module import Module
+    from tilework.session.forms import Forms, Ranges
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+FEW = 2
+"""Combinations of shapes that have forms of their own."""
+
+_MOST = 64
+"""Combinations that are kept, and so the number of times that a form is made wider."""
+
+_VAIN = 2
+"""Times that a wider form may fail to serve the shape that it was made for."""
+
+_TYPICAL = 4
+"""Values at most that schedules are chosen for."""
+
+_STEPS = (1, 32, 256)
+"""Powers of two whose multiples a symbol's values are tried as, one after another: networks that
+halve maps and double them again fit together at such sizes alone."""
+
+_STEPPED = 16
+"""Values that may be multiples: none below."""
+
+EACH = "each shape gets a form of its own"
+"""What is said where one form cannot serve several."""
+
+log = logging.getLogger(__name__)
+
+
+class Common:
+    """The form that shapes share.
+
+    Args:
+        forms: of the model.
+        inputs: of the model.
+    """
+
+    def __init__(self, forms: Forms, inputs: Sequence[Declared]) -> None:
+        self._forms, self._inputs = forms, inputs
+        self._seen: list[dict[str, tuple[int, ...]]] | None = None
+        self._form: Module | None = None
+        self._vain = 0
+
+    def serving(self, shapes: Shapes, arrays: Mapping[str, Any]) -> Module | None:
+        """The form that serves these inputs; None where they get one of their own."""
+        if self._form is not None and _serves(self._form, arrays):
+            return self._form
+        if self._seen is None:
+            self._seen = self._earlier()
+            if len(self._seen) > FEW and shapes not in self._seen[:FEW]:
+                self._form = self._wider(self._seen)
+                return self.serving(shapes, arrays)
+        seen = self._seen
+        if shapes in seen[:FEW] or self._vain == _VAIN or len(seen) == _MOST:
+            return None
+        if len(seen) < FEW:
+            self._keep([*seen, dict(shapes)])
+            return None
+        form = self._wider([*seen, dict(shapes)])
+        if form is None or not _serves(form, arrays):
+            self._vain = _VAIN if form is None else self._vain + 1
+            return None
+        self._form = form
+        self._keep([*seen, dict(shapes)])
+        served = ", ".join(f"{s.name}={s.low}..{s.high}" for s in form.image.symbols)
+        log.warning("%s: shapes vary: one form serves %s; shapes= gives others", form.name, served)
+        return form
+
+    def _wider(self, seen: Sequence[Shapes]) -> Module | None:
+        """The form for all shapes around these; None if there is none, and a warning says why."""
+        refused, tried = "", None
+        for longest in _STEPS:
+            ranges = ranges_of(self._inputs, seen, longest)
+            if ranges is None or ranges == tried:
+                continue
+            tried = ranges
+            try:
+                return form_over(self._forms, ranges, in_place=False)[0]
+            except TileworkError as e:
+                refused = refused or str(e)
+        if refused:
+            self._forms.warn(EACH, refused)
+        return None
+
+    def _earlier(self) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes that earlier processes met."""
+        kept = self._forms.noted("shapes")
+        each = kept if isinstance(kept, list) else []
+        return [{name: tuple(shape) for name, shape in one.items()} for one in each]
+
+    def _keep(self, seen: list[dict[str, tuple[int, ...]]]) -> None:
+        self._seen = seen
+        self._forms.note(seen, "shapes")
+
+
+def _serves(form: Module, arrays: Mapping[str, Any]) -> bool:
+    try:
+        form.require(arrays)
+    except ShapeError:
+        return False
+    return True
+
+
+def ranges_of(
+    inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int = 1
+) -> Ranges | None:
+    """What to give for a model's symbols and inputs, so that one form serves all of these shapes.
+
+    Dimensions of one symbol share it; those without a name that have always been equal do, too.
+
+    Args:
+        inputs: of the model.
+        seen: shapes of all inputs, by name.
+        longest: of a symbol's values only multiples of up to this number are served, as far as
+            all that were seen are: 32 serves a model that halves an image five times.
+
+    Returns:
+        Ranges, numbers and shapes, as `tilework.from_onnx` takes them; None if a symbol has had
+        two values at once.
+    """
+    columns: dict[str | tuple[int, ...], tuple[int, ...]] = {}
+    places: dict[str, list[str | tuple[int, ...]]] = {}
+    for i in (i for i in inputs if i.tensor and not i.static):
+        places[i.name] = []
+        for d, declared in enumerate(i.shape):
+            values = tuple(one[i.name][d] for one in seen)
+            place = declared if isinstance(declared, str) else values
+            if columns.setdefault(place, values) != values:
+                return None
+            places[i.name].append(place)
+    texts, ranges = _texts(columns, longest)
+    shapes = {name: tuple(texts[place] for place in each) for name, each in places.items()}
+    return {**shapes, **ranges}
+
+
+def _texts(
+    columns: Mapping[str | tuple[int, ...], tuple[int, ...]], longest: int
+) -> tuple[dict[str | tuple[int, ...], int | str], dict[str, str]]:
+    """What stands for dimensions, by their names or values; and the ranges of its symbols."""
+    from tilework.graph.onnx.symbols import evaluated
+    from tilework.graph.onnx.usual import range_around
+
+    texts: dict[str | tuple[int, ...], int | str] = {}
+    ranges: dict[str, str] = {}
+    names = {name: 1 for name in columns if isinstance(name, str)}
+    sums = [n for n in names if evaluated(n, {m: 1 for m in names if m != n}) is not None]
+    for number, (place, values) in enumerate(columns.items()):
+        step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
+        name = re.sub(r"\W", "_", place) if isinstance(place, str) else f"extent_{number}"
+        name += f"_by_{step}" * (step > 1)
+        if len(set(values)) == 1:
+            texts[place] = values[0]
+        elif place not in sums:
+            texts[place] = f"{step}*{name}" if step > 1 else name
+            ranges[name] = range_around(name, values, _TYPICAL, step)
+    for name in sums:
+        words = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", name)
+        texts.setdefault(name, words)
+    return texts, ranges
