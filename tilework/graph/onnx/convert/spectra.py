@@ -24,6 +24,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.values import Value, constant, room, value
+from tilework.index.symbols import Symbolic
 
 if TYPE_CHECKING:
     import onnx
@@ -146,18 +147,25 @@ def _dft(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _stft(c: OnnxContext, node: onnx.NodeProto) -> str:
     x = value(c, node.input[0])
-    if len(x.sizes) != 3 or x.sizes[2] not in (1, 2):
-        raise Unsupported(f"a signal of shape {list(x.sizes)} instead of [N, length, 1 or 2]")
-    batch, n, parts = x.sizes
+    if len(x.shape) == 2:  # as ONNX Runtime takes it, too
+        x = x.reshape(*x.shape, 1)
+    if len(x.shape) != 3 or x.shape[2] not in (1, 2):
+        raise Unsupported(f"a signal of shape {list(x.shape)} instead of [N, length, 1 or 2]")
     (step,) = c.ints(node.input[1], "the step")
-    length = n
+    length = 0
     if optional(node, 2):
         length = math.prod(c.sizes(node.input[2]))
     elif optional(node, 3):
         (length,) = c.ints(node.input[3], "the length of a frame")
     onesided = bool(attributes(node).get("onesided", 1))
-    if onesided and parts == 2:
+    if onesided and x.shape[2] == 2:
         raise Unsupported("with onesided=1 the signal must be real")
+    if any(isinstance(n, Symbolic) for n in x.shape):
+        framed = _spectra_of_any(c, node, x, step, length, onesided)
+        if framed is not None:
+            return framed
+    batch, n, parts = x.sizes
+    length = length or n
     if not 1 <= length <= n or step < 1:
         raise Unsupported(f"frames of {length} every {step} do not fit a signal of {n}")
     frames = (n - length) // step + 1
@@ -169,6 +177,28 @@ def _stft(c: OnnxContext, node: onnx.NodeProto) -> str:
         taken = taken * value(c, node.input[2]).cast(rows.dtype).reshape(length, 1)
     y = transformed(taken.reshape(-1, length, parts), length, onesided=onesided)
     return y.reshape(batch, frames, *y.sizes[1:]).cast(x.dtype).name
+
+
+def _spectra_of_any(
+    c: OnnxContext, node: onnx.NodeProto, x: Value, step: int, length: int, onesided: bool
+) -> str | None:
+    """The spectra of a signal whose length a run decides, as a convolution with waves.
+
+    None where the table of waves would be large, or the window is not constant.
+    """
+    window = c.constants.get(optional(node, 2), np.ones(length, np.float32))
+    table_size = 2 * length * length
+    if x.shape[2] != 1 or not 1 <= table_size <= _DIRECT or step < 1:
+        return None
+    if optional(node, 2) and optional(node, 2) not in c.constants:
+        return None
+    batch, n, _ = x.shape
+    waves = _table(length, 1, length, False, onesided) * window.reshape(-1)
+    rows = computed(x).reshape(batch, 1, n)
+    weights = constant(c, waves[:, None].astype(rows.dtype))
+    attrs = {"strides": (step,), "pads": (0, 0), "dilation": (1,), "layout": "NCHW"}
+    y = rows.op("conv1d", weights, **attrs).transpose(0, 2, 1)
+    return y.reshape(*y.shape[:2], len(waves) // 2, 2).cast(x.dtype).name
 
 
 def _mel_weights(c: OnnxContext, node: onnx.NodeProto) -> Result:
