@@ -10,7 +10,10 @@ import pytest
 
 from tests.graph.operator_cases import Cases
 from tests.graph.run_plan import relative_error, run_nodes
+from tests.graph.run_symbolic import check
+from tests.graph.symbolic_models import Maker
 from tests.graph.test_onnx_errors import refused
+from tests.graph.test_symbolic_shapes import file_of
 from tilework.graph import Builder, from_onnx
 from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.graph.onnx.convert.spectra import transformed
@@ -80,7 +83,20 @@ def test_stft(tmp_path: Path) -> None:
     c.node("STFT", x, step, "", length, onesided=0)
     c.node("STFT", x, step, c.input(floats(r, 8)), length)
     c.node("STFT", c.input(floats(r, 1, 20, 2)), step, "", length, onesided=0)
+    c.node("STFT", c.input(floats(r, 2, 20)), step, "", length)
     c.check(tmp_path, reference=False, export=False)
+
+
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_stft_of_any_length(onesided: int, tmp_path: Path) -> None:
+    def graph(g: Maker) -> str:
+        window = g.weight(np.hanning(16).astype(np.float32))
+        y = g.node("STFT", "x", g.whole(5), window, onesided=onesided)
+        return g.node("ReduceSumSquare", y, g.ints(-1), keepdims=0)
+
+    path = file_of(graph, tmp_path, ("n", "m", 1))
+    points = [{"n": n, "m": m} for n, m in ((1, 16), (2, 20), (1, 21), (3, 70))]
+    check(path, {"n": "1..3", "m": "16..70:32"}, points)
 
 
 @pytest.mark.parametrize("edges", [(0.0, 8000.0), (300.0, 3000.0)])

@@ -49,7 +49,21 @@ def _transposed(g: Maker) -> str:
     return g.node("ConvTranspose", "x", w, kernel_shape=[4, 3], **attrs)
 
 
+def _padded_by_itself(g: Maker) -> str:
+    """Windows whose padding follows from the size, of one more or less at the end."""
+    y = g.node("MaxPool", "x", kernel_shape=[2, 3], strides=[2, 1], auto_pad="SAME_UPPER")
+    z = g.node("MaxPool", "x", kernel_shape=[3, 1], strides=[2, 1], ceil_mode=1)
+    w = g.weight(g.rng.standard_normal((4, 3, 5, 3), dtype=np.float32))
+    c = g.node("Conv", "x", w, auto_pad="SAME_LOWER")
+    for count in (0, 1):
+        attrs = {"pads": [1, 0, 1, 0], "ceil_mode": 1, "count_include_pad": count}
+        c = g.node("AveragePool", c, kernel_shape=[4, 2], strides=[3, 1], **attrs)
+    means = (g.node("GlobalAveragePool", g.relu(v)) for v in (y, z))
+    return g.node("Concat", *means, g.node("GlobalAveragePool", c), axis=1)
+
+
 IMAGE_GRAPHS = {
+    "padded by itself": _padded_by_itself,
     "nearest twice": _resized("nearest", "asymmetric", 1, 1, 2, 2),
     "nearest thrice": _resized("nearest", "half_pixel", 1, 1, 3, 1, nearest="round_prefer_floor"),
     "nearest half more": _resized("nearest", "asymmetric", 1, 1, 1.5, 1),
@@ -84,6 +98,17 @@ def test_a_point_is_written_as_onnx(name: str, tmp_path: Path) -> None:
         reference(written, net, feeds), reference(path, net, feeds), strict=True
     ):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_padding_before_the_first_window_that_hangs_on_the_size_is_refused(tmp_path: Path) -> None:
+    def graph(g: Maker) -> str:
+        return g.node("MaxPool", "x", kernel_shape=[3, 1], strides=[2, 1], auto_pad="SAME_UPPER")
+
+    path = file_of(graph, tmp_path, IMAGES)
+    with pytest.raises(NetworkError, match="the extent m has to be known"):
+        from_onnx(path, {"n": (1,), "m": "4..70"})
+    even = {"n": (1,), "x": (1, 3, "2*half", 6), "half": "2..35:8"}
+    check(path, even, [{"half": 2}, {"half": 35}])
 
 
 def test_resizing_that_hangs_on_the_end_is_refused(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tilework.cache import BoundedCache
 from tilework.errors import ShapeError, TileworkError
 from tilework.session.facts import Declared
 from tilework.session.whole import form_over
@@ -28,6 +31,9 @@ FEW = 2
 
 _MOST = 64
 """Combinations that are kept, and so the number of times that a form is made wider."""
+
+_REMEMBERED = 256
+"""Combinations of which it is known that the form serves them."""
 
 _VAIN = 2
 """Times that a wider form may fail to serve the shape that it was made for."""
@@ -60,29 +66,43 @@ class Common:
         self._forms, self._inputs = forms, inputs
         self._seen: list[dict[str, tuple[int, ...]]] | None = None
         self._form: Module | None = None
+        self._served: BoundedCache[object, Module] = BoundedCache(_REMEMBERED)
         self._vain = 0
 
-    def serving(self, shapes: Shapes, arrays: Mapping[str, Any]) -> Module | None:
-        """The form that serves these inputs; None where they get one of their own."""
-        if self._form is not None and _serves(self._form, arrays):
+    def serving(self, key: object, shapes: Shapes) -> Module | None:
+        """The form that serves inputs of some shapes; None where they get one of their own.
+
+        Args:
+            key: of the shapes.
+        """
+        form = self._served.get(key)
+        if form is None or form is not self._form:
+            form = self._serving(shapes)
+            if form is not None:
+                self._served.put(key, form)
+        return form
+
+    def _serving(self, shapes: Shapes) -> Module | None:
+        if self._form is not None and _serves(self._form, shapes):
             return self._form
         if self._seen is None:
             self._seen = self._earlier()
             if len(self._seen) > FEW and shapes not in self._seen[:FEW]:
                 self._form = self._wider(self._seen)
-                return self.serving(shapes, arrays)
+                return self._serving(shapes)
         seen = self._seen
         if shapes in seen[:FEW] or self._vain == _VAIN or len(seen) == _MOST:
             return None
         if len(seen) < FEW:
             self._keep([*seen, dict(shapes)])
             return None
-        form = self._wider([*seen, dict(shapes)])
-        if form is None or not _serves(form, arrays):
+        wider = [*seen, dict(shapes)]
+        form = self._wider(wider)
+        if form is None or not all(_serves(form, one) for one in wider):
             self._vain = _VAIN if form is None else self._vain + 1
             return None
         self._form = form
-        self._keep([*seen, dict(shapes)])
+        self._keep(wider)
         served = ", ".join(f"{s.name}={s.low}..{s.high}" for s in form.image.symbols)
         log.warning("%s: shapes vary: one form serves %s; shapes= gives others", form.name, served)
         return form
@@ -114,12 +134,12 @@ class Common:
         self._forms.note(seen, "shapes")
 
 
-def _serves(form: Module, arrays: Mapping[str, Any]) -> bool:
+def _serves(form: Module, shapes: Shapes) -> bool:
     try:
-        form.require(arrays)
+        form.require({name: np.broadcast_to(np.int8(0), shape) for name, shape in shapes.items()})
     except ShapeError:
         return False
-    return True
+    return bool(form.symbols)
 
 
 def ranges_of(

@@ -185,8 +185,8 @@ class Forms:
             known = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
             key = (tuple(sorted(rest.items())), tuple(known))
             compiled = self._modules.get(key)
-            if compiled is None and not (values or arrays is None or self._how.ranges):
-                compiled = self._common.serving(shapes, arrays)
+            if compiled is None and not (self._valued or arrays is None or self._how.ranges):
+                compiled = self._common.serving(key, shapes)
             if compiled is not None:
                 return compiled
             needed = self._form(key, rest, values)

@@ -1,0 +1,158 @@
+"""Sessions of which nothing is said: shapes that vary come to share a form."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.session.test_symbolic import attention, close, feeds, neighbours
+from tilework.session import Session
+from tilework.session.common import FEW, ranges_of
+from tilework.session.facts import Declared
+
+ort.set_default_logger_severity(4)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWORK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEWORK_NO_PACKAGES", "1")
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """A list that grows by one with each form that is compiled."""
+    import tilework.compiler
+
+    compile, made = tilework.compiler.compile, []
+    monkeypatch.setattr(
+        "tilework.compiler.compile", lambda *a, **k: made.append(1) or compile(*a, **k)
+    )
+    return made
+
+
+def model_of(nodes, shapes, weights=()):
+    """A model of float inputs ``shapes`` and an output y."""
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    arrays = [numpy_helper.from_array(np.asarray(w), n) for n, w in dict(weights).items()]
+    graph = helper.make_graph(nodes, "some", infos, [y], arrays)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return made.SerializeToString()
+
+
+def run(session, other, shapes):
+    rng = np.random.default_rng(1)
+    given = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    got, wanted = session.run(None, given)[0], other.run(None, given)[0]
+    assert got.shape == wanted.shape
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_third_combination_makes_a_form_for_all(compiled, caplog):
+    """It is kept; the first two have forms of their own; what is beyond makes a wider one."""
+    model = attention()
+    session, other = Session(model), ort.InferenceSession(model)
+    with caplog.at_level(logging.WARNING):
+        for batch, seq in ((1, 9), (1, 16), (1, 23), (1, 9), (1, 1), (1, 700), (1, 24)):
+            close(session, other, feeds(batch, seq))
+    assert len(compiled) == FEW + 1
+    (said,) = [r.getMessage() for r in caplog.records]
+    assert "seq=1..1024" in said and "batch" not in said
+    close(session, other, feeds(3, 11))
+    assert len(compiled) == FEW + 2
+    close(session, other, feeds(2, 5))
+    again = Session(model)
+    for batch, seq in ((4, 31), (1, 9), (3, 1000)):
+        close(again, other, feeds(batch, seq))
+    assert len(compiled) == FEW + 2
+
+
+def test_extents_without_names(compiled):
+    """Those that are equal share a symbol until they differ; a question mark names none."""
+    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
+    data = model_of(nodes, {"a": ["?", "?", 3], "b": [None, None, 3]})
+    session, other = Session(data), ort.InferenceSession(data)
+    for n, m in ((1, 5), (2, 7), (3, 9), (4, 2), (7, 7)):
+        run(session, other, {"a": (n, m, 3), "b": (n, m, 3)})
+    assert len(compiled) == FEW + 1
+    for n, m in ((2, 7), (3, 9), (5, 11)):
+        run(session, other, {"a": (1, 1, 3), "b": (n, m, 3)})
+    assert len(compiled) == FEW + 1 + 3 + 1  # which of them is broadcast differs: one try in vain
+
+
+def test_sizes_that_fit_in_steps_alone(compiled, caplog):
+    """A map that is halved, rounded up, and doubled again beside itself."""
+    w = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    scales = np.array([1, 1, 2, 2], np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("Conv", ["x", "w"], ["h"], pads=[1] * 4, strides=[2, 2]),
+        helper.make_node("Resize", ["h", "", "s"], ["d"], mode="nearest"),
+        helper.make_node("Concat", ["c", "d"], ["y"], axis=1),
+    ]
+    data = model_of(nodes, {"x": ["n.1", 3, "n.2", None]}, {"w": w, "s": scales})
+    session, other = Session(data), ort.InferenceSession(data)
+    with caplog.at_level(logging.WARNING):
+        for n, height, width in (
+            (1, 32, 48),
+            (1, 64, 48),
+            (1, 96, 80),
+            (1, 32, 320),
+            (1, 160, 16),
+        ):
+            run(session, other, {"x": (n, 3, height, width)})
+    assert len(compiled) == FEW + 1
+    assert "n_2_by_32=1..32" in caplog.text and "by_16=1..64" in caplog.text
+
+
+def test_a_shape_that_none_serves_gets_its_own(compiled):
+    """A length of 1 is another network there: it does not make the form anew each time."""
+    data = neighbours()
+    session, other = Session(data), ort.InferenceSession(data)
+    for seq in (8, 9, 10, 1, 11, 1, 12, 13):
+        run(session, other, {"x": (1, seq, 5)})
+    assert len(compiled) == FEW + 1 + 1 + 1  # one of them in vain
+
+
+def test_what_cannot_be_one_form_says_so_once(compiled, caplog):
+    data = model_of(
+        [
+            helper.make_node("Trilu", ["x"], ["t"]),
+            helper.make_node("NonZero", ["t"], ["z"]),
+            helper.make_node("Cast", ["z"], ["y"], to=TensorProto.FLOAT),
+        ],
+        {"x": ["n", "m"]},
+    )
+    session, other = Session(data), ort.InferenceSession(data)
+    with caplog.at_level(logging.WARNING):
+        for n in range(2, 8):
+            run(session, other, {"x": (n, 3)})
+    said = [r.getMessage() for r in caplog.records if "form of its own" in r.getMessage()]
+    assert len(said) == 1
+
+
+def test_ranges_of_what_was_seen():
+    inputs = [
+        Declared("x", "float32", ("batch", 3, None, None)),
+        Declared("m", "int64", ("batch", "seq")),
+        Declared("p", "int64", ("batch", "seq + batch")),
+    ]
+    seen = [
+        {"x": (2, 3, 64, 64), "m": (2, 5), "p": (2, 7)},
+        {"x": (2, 3, 64, 96), "m": (2, 0), "p": (2, 2)},
+        {"x": (2, 3, 64, 320), "m": (2, 5000), "p": (2, 5002)},
+    ]
+    assert ranges_of(inputs, seen, 32) == {
+        "x": (2, 3, 64, "32*extent_3_by_32"),
+        "m": (2, "seq"),
+        "p": (2, "(seq) + (2)"),
+        "extent_3_by_32": "1..32:2,3,10",
+        "seq": "0..10000:5,5000",
+    }
+    seen[1]["m"] = (3, 9)
+    assert ranges_of(inputs, seen) is None
