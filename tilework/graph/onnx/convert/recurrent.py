@@ -70,6 +70,7 @@ class _Cell:
         limit: of what gates and candidates are before their activation, on both sides; 0: none.
         flag: of an LSTM, whether i and f are coupled; of a GRU, whether the hidden state is
             multiplied before it is reset.
+        usual: whether activations are those of the standard, and nothing is limited.
     """
 
     weights: Value
@@ -78,6 +79,7 @@ class _Cell:
     functions: tuple[Function, ...]
     limit: float
     flag: bool
+    usual: bool
 
     def limited(self, x: Value) -> Value:
         """A gate or candidate before its activation."""
@@ -106,6 +108,8 @@ def _gru(cell: _Cell, x: Value, state: State) -> State:
         y = h.op("dense", cell.weights)
         if cell.bias is not None:
             y = y + cell.bias
+        if cell.usual:
+            return (x.op("gru_cell", y, h),)
         z, r, candidate = _columns(y, 3)
         xz, xr, xh = _columns(x, 3)
         z, reset = f(cell.limited(z + xz)), f(cell.limited(r + xr))
@@ -114,13 +118,17 @@ def _gru(cell: _Cell, x: Value, state: State) -> State:
         z, reset = _columns(f(cell.limited(cell.gates(h, x.part(1, 0, 2 * hidden)))), 2)
         last = cell.gates(reset * h, x.part(1, 2 * hidden, hidden), 2 * hidden)
         new = g(cell.limited(last))
-    return ((1 - z) * new + z * h,)
+    return (new + z * (h - new),)
 
 
 def _lstm(cell: _Cell, x: Value, state: State) -> State:
     """Gates i, o and f, and the candidate that i lets into the cell."""
     (h, c), (f, g, last) = state, cell.functions
-    i, o, forget, candidate = _columns(cell.gates(h, x), 4)
+    gates = cell.gates(h, x)
+    if cell.usual and not cell.peepholes and not cell.flag:
+        c = gates.op("lstm_cell", c)
+        return gates.op("lstm_output", c), c
+    i, o, forget, candidate = _columns(gates, 4)
     if cell.peepholes:
         i, forget = i + c * cell.peepholes[0], forget + c * cell.peepholes[2]
     i = f(cell.limited(i))
@@ -207,6 +215,7 @@ class _Layer:
         width = _GATES[self._kind] * self._hidden
         flag = bool(self._a.get({"LSTM": "input_forget"}.get(self._kind, "linear_before_reset"), 0))
         limit = float(self._a.get("clip", 0.0))
+        usual = not limit and "activations" not in self._a
         bias = inner = None
         if optional(self._node, 3):
             both = self._of_direction(3, d)
@@ -222,7 +231,7 @@ class _Layer:
         if self._kind == "LSTM" and optional(self._node, 7):
             p = self._of_direction(7, d)
             peepholes = tuple(p.part(0, n * self._hidden, self._hidden) for n in range(3))
-        return _Cell(self._matrix(2, d), inner, peepholes, functions, limit, flag), bias
+        return _Cell(self._matrix(2, d), inner, peepholes, functions, limit, flag, usual), bias
 
     def _of_direction(self, number: int, d: int) -> Value:
         """A direction's part of an input whose first dimension they are."""
