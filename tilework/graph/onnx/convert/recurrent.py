@@ -28,7 +28,7 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.loops import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.values import Value, constant, value
-from tilework.index.extents import Extent, known
+from tilework.index.extents import known
 
 if TYPE_CHECKING:
     import onnx
@@ -179,10 +179,10 @@ class _Layer:
             runs.append(self._run(d, tuple(functions[d * each : (d + 1) * each]), back))
         b, directions, hidden = self._batch, self._directions, self._hidden
         along = 1 if self._by_batch else 0
-        rows = _joined([h for step in zip(*(y for y, _ in runs), strict=True) for h in step], along)
-        lasts = [
-            _joined([last[n] for _, last in runs], along) for n in range(len(runs[0][1]))
-        ]
+        rows = _joined(
+            [h for step in zip(*(y for y, _ in runs), strict=True) for h in step], along
+        )
+        lasts = [_joined([last[n] for _, last in runs], along) for n in range(len(runs[0][1]))]
         if self._by_batch:
             y = rows.reshape(b, self._steps, directions, hidden)
             return [self._masked(y).name, *(s.reshape(b, directions, hidden).name for s in lasts)]
@@ -192,7 +192,7 @@ class _Layer:
     def _run(
         self, d: int, functions: tuple[Function, ...], back: bool
     ) -> tuple[list[Value], State]:
-        """One direction: the hidden state after each step, in order of time, and the last state."""
+        """One direction: the hidden state at each step, in order of time, and the last state."""
         cell, bias = self._cell(d, functions)
         projected = self._x.op("dense", self._matrix(1, d))
         if bias is not None:
@@ -213,7 +213,9 @@ class _Layer:
     def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
         """A direction's cell, and the bias of what is projected."""
         width = _GATES[self._kind] * self._hidden
-        flag = bool(self._a.get({"LSTM": "input_forget"}.get(self._kind, "linear_before_reset"), 0))
+        flag = bool(
+            self._a.get({"LSTM": "input_forget"}.get(self._kind, "linear_before_reset"), 0)
+        )
         limit = float(self._a.get("clip", 0.0))
         usual = not limit and "activations" not in self._a
         bias = inner = None

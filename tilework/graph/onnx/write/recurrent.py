@@ -13,8 +13,7 @@ def _gates(w: Writer, gates: str, out: str, letters: str) -> list[str]:
     from onnx import helper
 
     names = [f"{out}_{gates}_{n}" for n in letters]
-    attrs = {"axis": 1, "num_outputs": len(names)}
-    w.nodes.append(helper.make_node("Split", [gates], names, name=f"{out}_{gates}", **attrs))
+    w.nodes.append(helper.make_node("Split", [gates], names, name=f"{out}_{gates}", axis=1))
     return names
 
 
@@ -39,7 +38,9 @@ def _lstm_output(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None
 
 def _gru_cell(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     x, y, h = inputs
-    (zx, rx, nx), (zy, ry, ny) = (_gates(w, v, f"{out}{k}", "zrn") for k, v in (("x", x), ("y", y)))
+    (zx, rx, nx), (zy, ry, ny) = (
+        _gates(w, v, f"{out}{k}", "zrn") for k, v in (("x", x), ("y", y))
+    )
     for a, b, name in ((zx, zy, "z"), (rx, ry, "r")):
         w.add("Add", [a, b], f"{out}_{name}_sum")
         w.add("Sigmoid", [f"{out}_{name}_sum"], f"{out}_{name}")
