@@ -12,12 +12,13 @@ result, what it writes lies in the layer's, and nothing is copied; every step is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.frozen import frozen
+from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.context import (
     Converter,
     OnnxContext,
@@ -26,7 +27,6 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
-from tilework.graph.onnx.loops import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import known
 
@@ -303,7 +303,7 @@ def _function(name: str, alpha: float | None, beta: float | None) -> Function:
         alpha: its first parameter; None if it has none.
         beta: its second one, likewise.
     """
-    attrs: dict[str, Any] = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
+    attrs = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
     if name not in (*_OPERATORS, "affine", "scaledtanh"):
         raise Unsupported(f"the activation {name} is not known")
 
