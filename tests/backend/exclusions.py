@@ -20,7 +20,6 @@ EXCLUDED: dict[str, tuple[str, ...]] = {
         r"loop16_seq_none",
     ),
     "a Scan over batches, of operator set 8": (r"scan_sum",),
-    "recurrent layers: loops over time": (r"(gru|lstm|rnn|simple_rnn)_.*",),
     "texts": (
         r"equal_string.*",
         r"regex_.*",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -180,6 +181,31 @@ def test_what_the_caller_sees_is_not_shared():
     net = b.finish([b.op("concat", a, x, axis=3), a])
     bare, slots = without_copies(plan(net))
     assert not slots and len(bare.calls) == 2
+
+
+@pytest.mark.parametrize("steps", [9, 70])
+def test_many_values_that_the_caller_receives_are_put_together_elsewhere(steps):
+    """A kernel that joins them would ask of each element which part it is of."""
+    b = Builder("steps")
+    x = b.input("x", (2, 3))
+    parts = [b.op("tanh", x)]
+    for _ in range(steps - 1):
+        parts.append(b.op("sin", parts[-1]))
+    net = b.finish(
+        [b.op("reshape", b.op("concat", *parts, axis=0), shape=(steps, 2, 3)), parts[1]]
+    )
+    bare, _ = without_copies(plan(net))
+    names = [c.name for c in bare.calls]
+    # an output's own value is copied there; few parts, of concatenations, are joined by a kernel
+    assert names.count("concat") == (steps > 64) and names.count("copy") <= 3
+    data = np.random.default_rng(0).standard_normal((2, 3), np.float32)
+    module = compile_network(net, "llvm -mcpu=native -num-cores=1")
+    together, second = module.run({"x": data})
+    want = [np.tanh(data)]
+    for _ in range(steps - 1):
+        want.append(np.sin(want[-1]))
+    np.testing.assert_allclose(together, want, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(second, want[1], rtol=1e-4, atol=1e-6)
 
 
 def test_a_dense_value_is_told_apart_where_it_is_not_aligned():

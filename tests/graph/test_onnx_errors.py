@@ -102,17 +102,17 @@ def test_missing_weight_file(tmp_path: Path) -> None:
 
 def test_all_unsupported_operators_at_once(tmp_path: Path) -> None:
     g = GraphMaker()
-    x = g.node("GRU", "x")
-    x = g.node("Relu", g.node("GRU", x))
-    x = g.node("LSTM", x, "x", "x")
+    x = g.node("Wave", "x", domain="my.ops")
+    x = g.node("Relu", g.node("Wave", x, domain="my.ops"))
+    x = g.node("Tide", x, "x", "x", domain="my.ops")
     w = g.weight(np.ones((4, 2, 3, 3), np.float32))
     y = g.node("Conv", "x", w, group=4)
     z = g.node("ReduceMean", "x", axes=[7])
     g.nodes.append(helper.make_node("Fancy", [z], ["z"], name="mine", domain="my.ops"))
     g.node("Concat", x, y, "z", axis=1, output="out")
     message = refused(g.model({"x": (1, 4, 8, 8)}, {"out": None}), tmp_path)
-    assert "GRU (nodes '/GRU_0', '/GRU_1')" in message
-    assert "LSTM (node '/LSTM_3')" in message
+    assert "my.ops.Wave (nodes '/Wave_0', '/Wave_1')" in message
+    assert "my.ops.Tide (node '/Tide_3')" in message
     assert "Conv: node 'v4' (conv2d of [1, 4, 8, 8], [4, 2, 3, 3]): each of 4 groups" in message
     assert "ReduceMean: axes [7] do not exist" in message
     assert "my.ops.Fancy (node 'mine')" in message

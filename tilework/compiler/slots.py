@@ -8,7 +8,8 @@ before:                                  after:
 A kernel that reads or writes such a value is generated with the distances between its elements
 in the memory that it shares; its schedule is that of its task. What cannot be computed in its
 place, because it is an input of the network, or part of another concatenation already, is copied
-there.
+there. A concatenation of many values that the caller receives is put together elsewhere, and
+copied at once: a kernel that joins them asks of each element which part it is of.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from tilework.graph import Plan
     from tilework.graph.operators.base import ValueType
     from tilework.graph.plan import Call
+
+_MANY = 8
+"""Parts from which on a kernel that joins them is slower than a copy of the whole."""
 
 _ALIGNMENT = 16
 """Bytes; of the widest vector that a machine accepts at its multiples alone."""
@@ -68,11 +72,20 @@ def without_copies(
     alone = outside | {*plan.views, *plan.views.values()}
     computed = {c.output for c in plan.calls}
     instead: dict[str, list[Call]] = {}  # output of a call that is gone -> calls in its place
+    wholes: dict[str, ValueType] = {}  # what is put together for the caller
     for call in reversed(plan.calls):
         parts = joined(call.dag)
-        if parts is None or call.output in outside or _may_vanish(call, plan):
+        if parts is None or _may_vanish(call, plan):
             continue
         whole = slots.get(call.output) or _whole(call.output, plan.values[call.output])
+        last = []
+        if call.output in outside:
+            if len(parts) < _MANY or call.output in slots:
+                continue
+            kind = plan.values[call.output]
+            whole = _whole(f"{call.output}:whole", kind)
+            wholes[whole.root] = kind
+            last = [copy_of(call, whole.root, call.output, kind)]
         instead[call.output] = []
         for n, part in enumerate(parts):
             value = call.inputs[part.argument]
@@ -81,6 +94,7 @@ def without_copies(
                 instead[call.output].append(copy)
                 value = copy.output
             slots[value] = whole.at(part.start)
+        instead[call.output] += last
     for call in plan.calls:
         box = sliced(call.dag) if call.output not in {*slots, *alone} else None
         source = call.inputs[0] if call.inputs else ""
@@ -93,8 +107,9 @@ def without_copies(
         slots[call.output] = there.at(box.start, box.steps)
         instead[call.output] = []
     calls = [c for call in plan.calls for c in instead.get(call.output, [call])]
-    copies = {c.output: plan.values[c.inputs[0]] for cs in instead.values() for c in cs}
-    return replace(plan, calls=tuple(calls), values=plan.values | copies), slots
+    values = {**plan.values, **wholes}
+    values |= {c.output: values[c.inputs[0]] for cs in instead.values() for c in cs}
+    return replace(plan, calls=tuple(calls), values=values), slots
 
 
 def strides_of(call: Call, slots: dict[str, Slot], plan: Plan) -> dict[int, Strides]:

@@ -14,11 +14,13 @@ Two rules are wider here: a depthwise and a pointwise convolution in a row may s
 (`tilework.graph.chains`), and a product may take the gather of its matrices
 (`tilework.graph.gathers`). One is narrower: operators that move data (transpose, concatenation)
 never join a group that has an anchor, so that layout changes at a network's boundary stay out of
-its heavy kernels.
+its heavy kernels. Nor do slices of a value that is read in many: they are found where they lie
+(`tilework.compiler.slots`), and their readers are then one task, and not one for each place.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +33,9 @@ from tilework.target import ChainLimits
 
 MAX_TERMS = 64
 """Operators and reads in the expression of one element, written out."""
+
+_MANY_SLICES = 8
+"""Slices of a value from which on none joins a group, such as those for each step of a layer."""
 
 
 @dataclass
@@ -101,9 +106,12 @@ def fuse(
 def _items(net: Network, declared: Declared) -> list[_Item]:
     order = execution_order(net)
     index = {n.name: i for i, n in enumerate(order)}
+    sliced = _much_sliced(net)
     items = []
     for i, node in enumerate(order):
         pattern = OPERATORS[node.op].pattern
+        if _in_place(node) and node.inputs[0] in sliced:
+            pattern = Pattern.OPAQUE
         copies = declared.copies(node, net.types)
         operands = zip((index.get(v) for v in node.inputs), copies, strict=True)
         anchors = _anchors(pattern)
@@ -117,6 +125,17 @@ def _items(net: Network, declared: Declared) -> list[_Item]:
                     pattern = Pattern.ELEMENTWISE
                 items[index[value]].readers.append((i, pattern))
     return items
+
+
+def _much_sliced(net: Network) -> set[str]:
+    """Values that are computed, and read in many slices."""
+    counts = Counter(n.inputs[0] for n in net.nodes if _in_place(n))
+    return {v for v, count in counts.items() if count >= _MANY_SLICES and v in net.producer}
+
+
+def _in_place(node: Node) -> bool:
+    """Whether a node is a slice of which neighbours are neighbours in memory."""
+    return node.op == "slice" and tuple(node.attrs["stride"][-1:]) == (1,)
 
 
 def _anchors(pattern: Pattern) -> bool:

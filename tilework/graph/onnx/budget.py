@@ -1,4 +1,4 @@
-"""What an import may take in memory beyond the size of the files that it reads."""
+"""What an import may take: memory beyond the size of the files that it reads, and nodes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from pathlib import Path
 
 ALLOWANCE = 2**31
 """Bytes of all arrays of a model together that are made at import, however small its file is."""
+
+MOST_TRIPS = 1024
+MOST_NODES = 20_000
+"""Nodes that one loop, or one recurrent layer, may become: each of them is a call of a kernel, or
+part of one."""
 
 
 class Budget:

@@ -233,9 +233,10 @@ def _check_declared(declared: Any, computed: Any) -> None:
     if not kind.HasField("shape"):
         return
     dims = [d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim]
-    if dims and not any(dims):  # exporters name extents, and lose count of them behind an If
-        return
-    if len(dims) != len(computed.shape) or any(
+    other_rank = len(dims) != len(computed.shape)
+    if dims and (not any(dims) or (other_rank and not all(dims))):
+        return  # exporters name extents, and lose count of them behind an If, or by mistake
+    if other_rank or any(
         d is not None and not _may_be(n, d) for d, n in zip(dims, computed.shape, strict=True)
     ):
         shape = [d.dim_param or d.dim_value for d in kind.shape.dim]

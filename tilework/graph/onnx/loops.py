@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilework.graph.onnx.branches import Visitor, constants_of, visit_body
+from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.context import Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.protos import numpy_type
@@ -17,10 +18,6 @@ from tilework.index.extents import known
 
 if TYPE_CHECKING:
     import onnx
-
-MOST_TRIPS = 1024
-MOST_NODES = 20_000
-"""Nodes that one loop may become: each of them is a call of a kernel, or part of one."""
 
 
 def _check_size(trips: int, graph: onnx.GraphProto) -> None:

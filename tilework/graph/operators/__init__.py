@@ -19,6 +19,7 @@ from tilework.graph.operators import (
     normal,
     packed,
     quantized,
+    recurrent,
     reductions,
     sparse,
     transposed,
@@ -45,7 +46,7 @@ MAX_RANK = 32
 
 _FAMILIES = (
     windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
-    transposed, quantized, packed,
+    transposed, quantized, packed, recurrent,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}

@@ -17,6 +17,7 @@ from tilework.graph.onnx.convert import (
     normal,
     quantised,
     random,
+    recurrent,
     reductions,
     regions,
     resize,
@@ -29,7 +30,7 @@ from tilework.graph.onnx.convert import (
 
 _FAMILIES = (
     windows, matrices, normal, elementwise, activations, reductions, views, slices, indexing,
-    resize, sampling, regions, spectra, quantised, random,
+    resize, sampling, regions, spectra, quantised, random, recurrent,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {

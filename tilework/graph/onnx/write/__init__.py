@@ -10,6 +10,7 @@ from tilework.graph.onnx.write import (
     normal,
     packed,
     quantized,
+    recurrent,
     reductions,
     views,
     windows,
@@ -18,7 +19,7 @@ from tilework.graph.onnx.write.writer import Write, Writer
 
 _FAMILIES = (
     windows, matrices, normal, elementwise, activations, reductions, views, indexing, quantized,
-    packed,
+    packed, recurrent,
 )  # fmt: skip
 
 WRITERS: dict[str, Write] = {

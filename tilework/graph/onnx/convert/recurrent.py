@@ -1,0 +1,333 @@
+"""Recurrent layers (RNN, GRU, LSTM): their steps one after another.
+
+With T steps, a batch of B, G gates and H hidden units, each direction is
+
+    projected = x @ W.T + bias           [T * B, G * H], one product for all steps
+    state     = step(rows of projected, state)           T times
+
+All values are matrices of [B, H] or [B, G * H], so that what a step reads lies in the product's
+result, what it writes lies in the layer's, and nothing is copied; every step is the same task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilework.dtypes import numpy_dtype
+from tilework.frozen import frozen
+from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
+from tilework.graph.onnx.context import (
+    Converter,
+    OnnxContext,
+    Result,
+    Unsupported,
+    attributes,
+    optional,
+)
+from tilework.graph.onnx.values import Value, constant, value
+from tilework.index.extents import known
+
+if TYPE_CHECKING:
+    import onnx
+
+Function = Callable[[Value], Value]
+State = tuple[Value, ...]
+"""The hidden state, and the cell state of an LSTM: [B, H] each."""
+
+_DEFAULTS = {
+    "RNN": ("tanh",),
+    "GRU": ("sigmoid", "tanh"),
+    "LSTM": ("sigmoid", "tanh", "tanh"),
+}
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_NODES = {"RNN": 5, "GRU": 20, "LSTM": 20}
+"""Nodes of a step, about."""
+
+_ALPHA = {
+    "affine": 1.0, "elu": 1.0, "hardsigmoid": 0.2, "leakyrelu": 0.01, "scaledtanh": 1.0,
+    "thresholdedrelu": 1.0,
+}  # fmt: skip
+_BETA = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
+_OPERATORS = {
+    "elu": "elu", "hardsigmoid": "hard_sigmoid", "leakyrelu": "leaky_relu", "relu": "relu",
+    "sigmoid": "sigmoid", "softplus": "softplus", "softsign": "softsign", "tanh": "tanh",
+    "thresholdedrelu": "thresholded_relu",
+}  # fmt: skip
+
+
+@frozen(eq=False)
+class _Cell:
+    """One direction of a layer.
+
+    Attributes:
+        weights: of the hidden state, [G * H, H].
+        bias: of the hidden state, [G * H], where it is not part of what is projected.
+        peepholes: of an LSTM: [H] for the gates i, o and f.
+        functions: activations.
+        limit: of what gates and candidates are before their activation, on both sides; 0: none.
+        flag: of an LSTM, whether i and f are coupled; of a GRU, whether the hidden state is
+            multiplied before it is reset.
+        usual: whether activations are those of the standard, and nothing is limited.
+    """
+
+    weights: Value
+    bias: Value | None
+    peepholes: tuple[Value, ...]
+    functions: tuple[Function, ...]
+    limit: float
+    flag: bool
+    usual: bool
+
+    def limited(self, x: Value) -> Value:
+        """A gate or candidate before its activation."""
+        return x.op("clip", low=-self.limit, high=self.limit) if self.limit else x
+
+    def gates(self, h: Value, x: Value, first: int = 0) -> Value:
+        """Some gates before their activation, by the columns of ``x``, those from ``first`` on."""
+        weights = self.weights.part(0, first, x.shape[1])
+        return h.op("dense", weights) + x
+
+
+def _columns(x: Value, count: int) -> list[Value]:
+    width = x.sizes[1] // count
+    return [x.part(1, n * width, width) for n in range(count)]
+
+
+def _rnn(cell: _Cell, x: Value, state: State) -> State:
+    return (cell.functions[0](cell.limited(cell.gates(state[0], x))),)
+
+
+def _gru(cell: _Cell, x: Value, state: State) -> State:
+    """Gates z and r, and the candidate: the new state is between it and the old one."""
+    (h,), (f, g) = state, cell.functions
+    hidden = h.sizes[1]
+    if cell.flag:
+        y = h.op("dense", cell.weights)
+        if cell.bias is not None:
+            y = y + cell.bias
+        if cell.usual:
+            return (x.op("gru_cell", y, h),)
+        z, r, candidate = _columns(y, 3)
+        xz, xr, xh = _columns(x, 3)
+        z, reset = f(cell.limited(z + xz)), f(cell.limited(r + xr))
+        new = g(cell.limited(reset * candidate + xh))
+    else:
+        z, reset = _columns(f(cell.limited(cell.gates(h, x.part(1, 0, 2 * hidden)))), 2)
+        last = cell.gates(reset * h, x.part(1, 2 * hidden, hidden), 2 * hidden)
+        new = g(cell.limited(last))
+    return (new + z * (h - new),)
+
+
+def _lstm(cell: _Cell, x: Value, state: State) -> State:
+    """Gates i, o and f, and the candidate that i lets into the cell."""
+    (h, c), (f, g, last) = state, cell.functions
+    gates = cell.gates(h, x)
+    if cell.usual and not cell.peepholes and not cell.flag:
+        c = gates.op("lstm_cell", c)
+        return gates.op("lstm_output", c), c
+    i, o, forget, candidate = _columns(gates, 4)
+    if cell.peepholes:
+        i, forget = i + c * cell.peepholes[0], forget + c * cell.peepholes[2]
+    i = f(cell.limited(i))
+    kept = 1 - i if cell.flag else f(cell.limited(forget))
+    c = kept * c + i * g(cell.limited(candidate))
+    if cell.peepholes:
+        o = o + c * cell.peepholes[1]
+    return f(cell.limited(o)) * last(c), c
+
+
+_STEPS: dict[str, Callable[[_Cell, Value, State], State]] = {
+    "RNN": _rnn,
+    "GRU": _gru,
+    "LSTM": _lstm,
+}
+
+
+def _convert(kind: str) -> Converter:
+    return lambda c, node: _Layer(c, node, kind).outputs()
+
+
+class _Layer:
+    """The conversion of one node.
+
+    Raises:
+        Unsupported: it has too many steps, or an activation that is not known.
+    """
+
+    def __init__(self, c: OnnxContext, node: onnx.NodeProto, kind: str) -> None:
+        self._c, self._node, self._kind, self._a = c, node, kind, attributes(node)
+        self._by_batch = bool(self._a.get("layout", 0))
+        x = value(c, node.input[0])
+        if self._by_batch:
+            x = x.transpose(1, 0, 2)
+        self._steps, (self._batch, size) = known(x.shape[0]), x.shape[1:]
+        self._directions, _, self._hidden = c.sizes(node.input[2])
+        _check_size(self._directions * self._steps, _NODES[kind])
+        self._x = x.reshape(self._steps * self._batch, size)
+        self._valid = self._mask()
+
+    def outputs(self) -> Result:
+        """What the node computes: of each step, then the last states."""
+        functions = list(self._functions())
+        each = len(functions) // self._directions
+        runs = []
+        for d in range(self._directions):
+            back = self._a.get("direction") == "reverse" or d == 1
+            runs.append(self._run(d, tuple(functions[d * each : (d + 1) * each]), back))
+        b, directions, hidden = self._batch, self._directions, self._hidden
+        along = 1 if self._by_batch else 0
+        rows = _joined(
+            [h for step in zip(*(y for y, _ in runs), strict=True) for h in step], along
+        )
+        lasts = [_joined([last[n] for _, last in runs], along) for n in range(len(runs[0][1]))]
+        if self._by_batch:
+            y = rows.reshape(b, self._steps, directions, hidden)
+            return [self._masked(y).name, *(s.reshape(b, directions, hidden).name for s in lasts)]
+        y = rows.reshape(self._steps, directions, b, hidden)
+        return [self._masked(y).name, *(s.reshape(directions, b, hidden).name for s in lasts)]
+
+    def _run(
+        self, d: int, functions: tuple[Function, ...], back: bool
+    ) -> tuple[list[Value], State]:
+        """One direction: the hidden state at each step, in order of time, and the last state."""
+        cell, bias = self._cell(d, functions)
+        projected = self._x.op("dense", self._matrix(1, d))
+        if bias is not None:
+            projected = projected + bias
+        count = 2 if self._kind == "LSTM" else 1
+        state: State = tuple(self._initial(5 + n, d) for n in range(count))
+        step, b = _STEPS[self._kind], self._batch
+        hs: list[Value] = []
+        for t in reversed(range(self._steps)) if back else range(self._steps):
+            new = step(cell, projected.part(0, t * b, b), state)
+            if self._valid is not None:
+                goes_on = self._valid.part(0, t * b, b)
+                new = tuple(n.where(goes_on, s) for n, s in zip(new, state, strict=True))
+            state = new
+            hs.append(state[0])
+        return hs[::-1] if back else hs, state
+
+    def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
+        """A direction's cell, and the bias of what is projected."""
+        width = _GATES[self._kind] * self._hidden
+        flag = bool(
+            self._a.get({"LSTM": "input_forget"}.get(self._kind, "linear_before_reset"), 0)
+        )
+        limit = float(self._a.get("clip", 0.0))
+        usual = not limit and "activations" not in self._a
+        bias = inner = None
+        if optional(self._node, 3):
+            both = self._of_direction(3, d)
+            bias, inner = both.part(0, 0, width), both.part(0, width, width)
+            if self._kind == "GRU" and flag:  # the candidate's is reset as well
+                first = 2 * self._hidden
+                keep = np.arange(width) < first
+                bias = bias + inner * keep
+                inner = inner * ~keep
+            else:
+                bias, inner = bias + inner, None
+        peepholes: tuple[Value, ...] = ()
+        if self._kind == "LSTM" and optional(self._node, 7):
+            p = self._of_direction(7, d)
+            peepholes = tuple(p.part(0, n * self._hidden, self._hidden) for n in range(3))
+        return _Cell(self._matrix(2, d), inner, peepholes, functions, limit, flag, usual), bias
+
+    def _of_direction(self, number: int, d: int) -> Value:
+        """A direction's part of an input whose first dimension they are."""
+        name = self._node.input[number]
+        if name in self._c.constants:
+            array = self._c.constants[name]
+            return Value(self._c, self._c.b.constant(array[d], name))  # a view
+        x = value(self._c, name)
+        return x.part(0, d, 1).reshape(*x.shape[1:])
+
+    _matrix = _of_direction
+
+    def _initial(self, number: int, d: int) -> Value:
+        """The state before the first step: [B, H]."""
+        if not optional(self._node, number):
+            zero = constant(self._c, np.zeros((1, 1), numpy_dtype(self._x.dtype)))
+            return zero.op("expand", shape=(self._batch, self._hidden))
+        x = value(self._c, self._node.input[number])
+        if self._by_batch:
+            x = x.transpose(1, 0, 2)
+        return x.part(0, d, 1).reshape(self._batch, self._hidden)
+
+    def _mask(self) -> Value | None:
+        """Which steps count, where a batch has sequences of different lengths: [T * B, 1].
+
+        Behind the end of its sequence a state stays as it is. The other way around the end comes
+        first, so that the first state stays until then.
+        """
+        name = optional(self._node, 4)
+        if not name:
+            return None
+        if name in self._c.constants and np.all(self._c.constants[name] >= self._steps):
+            return None
+        lengths = value(self._c, name).cast("int32").reshape(1, self._batch)
+        times = lengths.constant(np.arange(self._steps).reshape(-1, 1))
+        return (times < lengths).reshape(self._steps * self._batch, 1)
+
+    def _masked(self, y: Value) -> Value:
+        """Results of steps, 0 where there are none."""
+        if self._valid is None:
+            return y
+        valid = self._valid.reshape(self._steps, 1, self._batch, 1)
+        if self._by_batch:
+            valid = valid.transpose(2, 0, 1, 3)
+        return y.where(valid, 0)
+
+    def _functions(self) -> Iterator[Function]:
+        """The activations of all directions, one after the other."""
+        a = self._a
+        names = a.get("activations") or _DEFAULTS[self._kind] * self._directions
+        alphas, betas = (iter(a.get(f"activation_{n}", ())) for n in ("alpha", "beta"))
+        for name in names:
+            name = (name.decode() if isinstance(name, bytes) else name).lower()
+            alpha, beta = _ALPHA.get(name), _BETA.get(name)
+            yield _function(
+                name,
+                None if alpha is None else float(next(alphas, alpha)),
+                None if beta is None else float(next(betas, beta)),
+            )
+
+
+def _function(name: str, alpha: float | None, beta: float | None) -> Function:
+    """An activation by its name in ONNX, in small letters.
+
+    Args:
+        name: of the function.
+        alpha: its first parameter; None if it has none.
+        beta: its second one, likewise.
+    """
+    attrs = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
+    if name not in (*_OPERATORS, "affine", "scaledtanh"):
+        raise Unsupported(f"the activation {name} is not known")
+
+    def apply(x: Value) -> Value:
+        if name == "affine":
+            return x * attrs["alpha"] + attrs["beta"]
+        if name == "scaledtanh":
+            return (x * attrs["beta"]).op("tanh") * attrs["alpha"]
+        return x.op(_OPERATORS[name], **attrs)
+
+    return apply
+
+
+def _check_size(steps: int, nodes: int) -> None:
+    if steps > MOST_TRIPS or steps * nodes > MOST_NODES:
+        raise Unsupported(
+            f"{steps} steps of {nodes} nodes; up to {MOST_TRIPS} that make {MOST_NODES} nodes "
+            "together are unrolled"
+        )
+
+
+def _joined(parts: Sequence[Value], axis: int) -> Value:
+    first, *others = parts
+    return first.op("concat", *others, axis=axis) if others else first
+
+
+CONVERTERS: dict[str, Converter] = {kind: _convert(kind) for kind in _STEPS}
