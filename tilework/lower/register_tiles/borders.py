@@ -13,19 +13,24 @@ After, position decides which version of the tile runs, and taps on the border a
       else:               ...
 
 A tile of one row needs no versions: the loop over its taps is clipped,
-``for ry in max(0, 1 - y) .. min(3, H + 1 - y)``.
+``for ry in max(0, 1 - y) .. min(3, H + 1 - y)``. Where a run decides how many points an axis has,
+tiles at its ends are computed so, point by point, and others have no bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from operator import le
 
 from tilework.frozen import frozen
 from tilework.index.bounds import solved
-from tilework.index.extents import ceil_div
+from tilework.index.extents import Extent, ceil_div, known
+from tilework.index.symbols import certain
 from tilework.lower.common import const, weighted_sum
+from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
-from tilework.te.expr import Axis, Expr, binary
+from tilework.te.expr import Axis, Expr, binary, compare
 
 _MOST_FIXED = 6
 FEW = 0.4
@@ -117,12 +122,33 @@ def _inside(extent: int, tile: int, bounds: Sequence[Bound]) -> tuple[int, int]:
     low, high = 0, count
     for b in bounds:
         taps = b.tap.points - 1 if b.tap is not None else 0
-        first, stop = solved(min(0, b.step * taps) + b.const, b.slope)
+        first, stop = solved(min(0, b.step * taps) + known(b.const), b.slope)
         if first is not None:
             low = max(low, ceil_div(first, tile))
         if stop is not None and stop < extent:  # the last tile ends where the axis does
             high = min(high, stop // tile)
     return (low, high) if low < high else (count, count)
+
+
+def inside(base: Expr, extent: Extent, tile: int, bounds: Sequence[Bound]) -> Expr:
+    """Whether a tile at ``base`` is whole, and every bound holds for its points and all taps."""
+    parts: list[Expr] = []
+    ends = [extent]
+    for b in bounds:
+        taps = b.tap.points - 1 if b.tap is not None else 0
+        rest = min(0, b.step * taps) + b.const
+        if b.slope > 0:
+            first = -(rest // b.slope)
+            if not certain(partial(le, first, 0)):
+                parts.append(compare(">=", base, const(first)))
+            continue
+        stop = rest // -b.slope + 1
+        if not any(certain(partial(le, end, stop)) for end in ends):
+            ends = [end for end in ends if not certain(partial(le, stop, end))] + [stop]
+    parts += [compare("<=", binary("+", base, const(tile)), const(end)) for end in ends]
+    cond = conjunction(parts)
+    assert cond is not None
+    return cond
 
 
 def clippable(bounds: Sequence[Bound]) -> bool:
@@ -171,7 +197,7 @@ def fewer(
 
 def holds(b: Bound, span: Span, tile: int, point: int, tap: int) -> bool:
     """Whether a bound holds at a point of a fixed tile."""
-    return b.slope * (span.first * tile + point) + b.step * tap + b.const >= 0
+    return b.slope * (span.first * tile + point) + b.step * tap + known(b.const) >= 0
 
 
 def segments(
@@ -203,7 +229,7 @@ def _points_used(bounds: Sequence[Bound], span: Span, tile: int, tap: int) -> ra
     low, high = 0, span.size
     for b in bounds:
         if b.skips:
-            first, stop = solved(b.step * tap + b.const, b.slope)
+            first, stop = solved(b.step * tap + known(b.const), b.slope)
             low = low if first is None else max(low, first - span.first * tile)
             high = high if stop is None else min(high, stop - span.first * tile)
     return range(low, high)

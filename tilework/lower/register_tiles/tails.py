@@ -31,8 +31,9 @@ from tilework.index.extents import ceil_div, known
 from tilework.index.symbols import certain
 from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import For, If, Let, Stmt, seq
-from tilework.lower.register_tiles.borders import MOST_BODIES, Span, tile_spans
+from tilework.lower.register_tiles.borders import MOST_BODIES, Span, inside, tile_spans
 from tilework.space.bounds import conjunction
+from tilework.space.capabilities import Bound
 from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, Read, binary, compare, walk
@@ -53,16 +54,20 @@ class Tail:
         tile: points of a whole tile.
         how: what computes the last one, if it is shorter.
         lanes: points of a vector, of ``vectors`` and ``masked``.
+        bounds: the axis's bounds. Tiles in which one may not hold are computed point by point.
     """
 
     axis: Axis
     tile: int
     how: How
     lanes: int = 1
+    bounds: tuple[Bound, ...] = ()
 
     @property
     def bodies(self) -> int:
         """Versions of the code, the whole tile's among them."""
+        if self.bounds:
+            return 2
         if self.tile == 1:
             return 1
         match self.how:
@@ -82,6 +87,10 @@ class Tail:
             inner: the code of a span.
         """
         extent, tile = self.axis.extent, self.tile
+        if self.bounds:
+            border = Span(0, 1, tile, 1.0, "clip" if tile == 1 else "points")
+            whole = inner(Span(0, 1, tile, 1.0))
+            return If(inside(base, extent, tile, self.bounds), whole, inner(border))
         if tile == 1 or extent % tile == 0:
             return inner(Span(0, 1, tile, 1.0))
         rest = loop_var(f"{self.axis.name}.rest", tile)
@@ -134,6 +143,7 @@ def served_by(
     spans: Mapping[Axis, Sequence[Span]],
     lanes: int,
     source: Expr | None = None,
+    bounds: Sequence[Bound] = (),
 ) -> dict[Axis, Sequence[Span] | Tail]:
     """What serves the tiles of each axis: spans, or a tail where a run decides the extent.
 
@@ -146,6 +156,7 @@ def served_by(
         spans: those of axes whose bounds are known; others are cut into tiles.
         lanes: points of a vector that may be masked; 0 where none may.
         source: what a tile reads from, at each point.
+        bounds: of the block.
     """
     known = {
         a: spans[a] if a in spans else tile_spans(a.extent, tile[a])
@@ -157,7 +168,7 @@ def served_by(
     if source is not None and axes:
         collected = _collected(source, axes[-1]) * math.prod(tile[a] for a in axes)
         most = min(most, _MOST_COLLECTED // max(collected, 1))
-    return {**known, **_tails(axes, tile, lanes, most / others)}
+    return {**known, **_tails(axes, tile, lanes, most / others, bounds)}
 
 
 def _collected(source: Expr, last: Axis) -> int:
@@ -167,14 +178,20 @@ def _collected(source: Expr, last: Axis) -> int:
 
 
 def _tails(
-    axes: Sequence[Axis], tile: Mapping[Axis, int], lanes: int, most: float
+    axes: Sequence[Axis],
+    tile: Mapping[Axis, int],
+    lanes: int,
+    most: float,
+    bounds: Sequence[Bound],
 ) -> dict[Axis, Tail]:
     out: dict[Axis, Tail] = {}
     for axis in axes:
         if not axis.open:
             continue
-        size = tile[axis]
-        if axis is not axes[-1]:
+        size, own = tile[axis], tuple([b for b in bounds if b.axis is axis])
+        if own:
+            out[axis] = Tail(axis, size, "points", bounds=own)
+        elif axis is not axes[-1]:
             out[axis] = Tail(axis, size, "switch")
         elif lanes:
             out[axis] = Tail(axis, size, "vectors" if 1 < lanes < size else "masked", lanes)
