@@ -14,23 +14,22 @@ After, position decides which version of the tile runs, and taps on the border a
 
 A tile of one row needs no versions: the loop over its taps is clipped,
 ``for ry in max(0, 1 - y) .. min(3, H + 1 - y)``. Where a run decides how many points an axis has,
-tiles at its ends are computed so, point by point, and others have no bounds.
+points near its ends are computed so, one after another, and others have no bounds
+(`tilework.lower.register_tiles.tails`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from operator import le
 
 from tilework.frozen import frozen
 from tilework.index.bounds import solved
 from tilework.index.extents import Extent, ceil_div, known
 from tilework.index.symbols import certain
 from tilework.lower.common import const, weighted_sum
-from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
-from tilework.te.expr import Axis, Expr, binary, compare
+from tilework.te.expr import Axis, Expr, binary
 
 _MOST_FIXED = 6
 FEW = 0.4
@@ -130,25 +129,35 @@ def _inside(extent: int, tile: int, bounds: Sequence[Bound]) -> tuple[int, int]:
     return (low, high) if low < high else (count, count)
 
 
-def inside(base: Expr, extent: Extent, tile: int, bounds: Sequence[Bound]) -> Expr:
-    """Whether a tile at ``base`` is whole, and every bound holds for its points and all taps."""
-    parts: list[Expr] = []
-    ends = [extent]
+def inner_points(extent: Extent, bounds: Sequence[Bound]) -> tuple[Expr, Expr]:
+    """The range ``first <= i < stop`` of points of an axis at which bounds hold for all taps."""
+    firsts: list[Extent] = [0]
+    stops = [extent]
     for b in bounds:
         taps = b.tap.points - 1 if b.tap is not None else 0
         rest = min(0, b.step * taps) + b.const
         if b.slope > 0:
-            first = -(rest // b.slope)
-            if not certain(partial(le, first, 0)):
-                parts.append(compare(">=", base, const(first)))
-            continue
-        stop = rest // -b.slope + 1
-        if not any(certain(partial(le, end, stop)) for end in ends):
-            ends = [end for end in ends if not certain(partial(le, stop, end))] + [stop]
-    parts += [compare("<=", binary("+", base, const(tile)), const(end)) for end in ends]
-    cond = conjunction(parts)
-    assert cond is not None
-    return cond
+            firsts.append(-(rest // b.slope))
+        else:
+            stops.append(rest // -b.slope + 1)
+    return _most("max", firsts), _most("min", stops)
+
+
+def _most(op: str, numbers: Sequence[Extent]) -> Expr:
+    """The greatest or the least of some extents, of which those are asked that it may be."""
+    kept: list[Extent] = []
+    for n in numbers:
+        if not any(certain(partial(_before, op, m, n)) for m in kept):
+            kept = [m for m in kept if not certain(partial(_before, op, n, m))] + [n]
+    greatest, *others = map(const, kept)
+    out: Expr = greatest
+    for other in others:
+        out = binary(op, out, other)
+    return out
+
+
+def _before(op: str, a: Extent, b: Extent) -> bool:
+    return a >= b if op == "max" else a <= b
 
 
 def clippable(bounds: Sequence[Bound]) -> bool:

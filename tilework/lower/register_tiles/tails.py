@@ -29,14 +29,14 @@ from typing import Literal
 from tilework.frozen import frozen
 from tilework.index.extents import ceil_div, known
 from tilework.index.symbols import certain
-from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import For, If, Let, Stmt, seq
-from tilework.lower.register_tiles.borders import MOST_BODIES, Span, inside, tile_spans
+from tilework.lower.register_tiles.borders import MOST_BODIES, Span, inner_points, tile_spans
 from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
 from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Expr, Read, binary, compare, walk
+from tilework.te.expr import Axis, Expr, Read, Select, binary, compare, walk
 
 How = Literal["switch", "halves", "points", "vectors", "masked"]
 _CHEAPER: dict[How, How] = {"switch": "halves", "vectors": "masked", "halves": "points"}
@@ -54,7 +54,8 @@ class Tail:
         tile: points of a whole tile.
         how: what computes the last one, if it is shorter.
         lanes: points of a vector, of ``vectors`` and ``masked``.
-        bounds: the axis's bounds. Tiles in which one may not hold are computed point by point.
+        bounds: the axis's bounds. Points at which one may not hold are computed one by one, and
+            what is left of their tile in halves.
     """
 
     axis: Axis
@@ -67,7 +68,7 @@ class Tail:
     def bodies(self) -> int:
         """Versions of the code, the whole tile's among them."""
         if self.bounds:
-            return 2
+            return 2 + (self.tile - 1).bit_length()
         if self.tile == 1:
             return 1
         match self.how:
@@ -88,9 +89,7 @@ class Tail:
         """
         extent, tile = self.axis.extent, self.tile
         if self.bounds:
-            border = Span(0, 1, tile, 1.0, "clip" if tile == 1 else "points")
-            whole = inner(Span(0, 1, tile, 1.0))
-            return If(inside(base, extent, tile, self.bounds), whole, inner(border))
+            return self._bordered(base, inner)
         if tile == 1 or extent % tile == 0:
             return inner(Span(0, 1, tile, 1.0))
         rest = loop_var(f"{self.axis.name}.rest", tile)
@@ -118,14 +117,42 @@ class Tail:
             case "points":
                 off = loop_var(f"{self.axis.name}.off", tile)
                 return For(off, rest, "serial", of(1, off=off))
+        return self._halves(ZERO, rest, inner)
+
+    def _halves(self, first: Expr, count: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
+        """The code of ``count`` points from one on, fewer than a tile has."""
         parts = []
-        for size in reversed([2**n for n in range(tile.bit_length()) if 2**n < tile]):
+        for size in reversed([2**n for n in range(self.tile.bit_length()) if 2**n < self.tile]):
             pair = const(2 * size)
-            start = binary("*", binary("//", rest, pair), pair)
-            has = compare(">=", binary("%", rest, pair), const(size))
-            off = loop_var(f"{self.axis.name}.off", tile)
-            parts.append(If(has, Let(off, start, of(size, off=off))))
+            start = binary("+", first, binary("*", binary("//", count, pair), pair))
+            has = compare(">=", binary("%", count, pair), const(size))
+            off = loop_var(f"{self.axis.name}.off", self.tile)
+            parts.append(If(has, Let(off, start, inner(Span(0, 1, size, 1.0, off=off)))))
         return seq(*parts)
+
+    def _bordered(self, base: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
+        """All tiles of an axis with bounds."""
+        axis, tile = self.axis, self.tile
+        begin, end = inner_points(axis.extent, self.bounds)
+        after = binary("+", base, const(tile))
+        is_inside = conjunction([compare(">=", base, begin), compare("<=", after, end)])
+        assert is_inside is not None
+        whole = inner(Span(0, 1, tile, 1.0))
+        if tile == 1:
+            return If(is_inside, whole, inner(Span(0, 1, 1, 1.0, "clip")))
+        names = (f"{axis.name}.{what}" for what in ("points", "first", "inside", "edge", "off"))
+        points, first, count, edge, off = (loop_var(name, tile + 1) for name in names)
+        left = binary("min", const(tile), binary("-", const(axis.extent), base))
+        low = binary("min", points, binary("max", ZERO, binary("-", begin, base)))
+        high = binary("min", points, binary("-", end, base))
+        skipped = Select("int32", compare("<", edge, first), ZERO, count)
+        one = Let(off, binary("+", edge, skipped), inner(Span(0, 1, 1, 1.0, "clip", off=off)))
+        part = seq(
+            self._halves(first, count, inner),
+            For(edge, binary("-", points, count), "serial", one),
+        )
+        part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
+        return If(is_inside, whole, Let(points, left, Let(first, low, part)))
 
 
 def _chosen(rest: Expr, sizes: Sequence[int], of: Callable[[int], Stmt]) -> Stmt:

@@ -92,7 +92,8 @@ def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
     """
     extent, own = border.axis.typical, border.bounds
     if border.axis.open:
-        return Versions(2.0, 0.0, 0.0, 1.0, 2.0, 0.0)
+        bodies = 2.0 + (size - 1).bit_length()
+        return Versions(bodies, 0.0, 0.0, bodies - 1.0, bodies, 0.0)
     clip = ("border" if wide else "all") if size == 1 and border.clips else "no"
     spans = tile_spans(extent, size, own, clip)
     tests = checked(spans, extent, size)
@@ -133,9 +134,12 @@ def points_left(border: Border, size: int) -> list[tuple[float, float]]:
     first = size * np.arange(count)[:, None]
     inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
     points = np.maximum(inside, 0)
-    if border.axis.open:  # tiles that bounds may touch, and shorter ones, go point by point
-        whole = int((points == size).all(axis=1).sum())
-        return [(whole, size), ((int(points.sum()) - taps * size * whole) / taps, 1.0), (0, 0.0)]
+    if border.axis.open:  # points that bounds may touch go one by one
+        inner = np.minimum(inside.min(axis=1), size)
+        part = inner[(inner > 0) & (inner < size)]
+        edge = (int(points.sum()) - taps * int(np.maximum(inner, 0).sum())) / taps
+        parts = (len(part), float(part.mean()) if len(part) else 0.0)
+        return [(int((inner == size).sum()), size), parts, (edge, 1.0)]
     out: list[tuple[float, float]] = []
     many = 2 * points >= size
     for part in (points == size, many & (points < size), ~many & (points > 0)):
