@@ -2,11 +2,13 @@
 
     python benchmarks/open_extents.py [--cases dense,scores,...] [--mcpu znver4] [--threads 1]
                                       [--points 1,7,16,31,64,100,128,384,512] [--seconds 0.1]
+                                      [--drafted]
 
-One kernel serves every length S from 1 to 521; its row is the draft's for 384. Beside it, at each
-point, stands a kernel of that length alone: of the same row where it is a schedule there, else of
-the draft's own choice (marked *). Both take the same arrays where they pack weights alike, have
-the same results, and take turns; a ratio is the median over pairs of their times.
+One kernel serves every length S from 1 to 521; its row is the draft's for 384. Those of windows
+are of square images, of 1 to 224 rows. Beside it, at each point, stands a kernel of that length
+alone: of the same row where it is a schedule there, else of the draft's own choice (marked *),
+which ``--drafted`` always takes. Both take the same arrays where they pack weights alike, have the
+same results, and take turns; a ratio is the median over pairs of their times.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 from tilework import ops, te
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent, shape_at
-from tilework.index.symbols import Symbol, symbol, symbols_of, value_at
+from tilework.index.symbols import Symbol, symbol, value_at
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import BoundKernel, load_kernel
 from tilework.lower.kernel import Kernel
@@ -35,7 +37,7 @@ from tilework.task import SearchTask
 from tilework.te.points import at_point
 
 S = symbol("S", 1, 521, (384,))
-(LENGTH,) = symbols_of([S])
+N = symbol("N", 1, 224, (16, 32, 64))
 HEADS, WIDTH = 12, 64
 
 
@@ -82,6 +84,31 @@ def softmax(length: Extent, rows: Extent = S) -> te.ComputeDAG:
     return te.ComputeDAG([x, ops.softmax(x)])
 
 
+def convolution(channels: int, filters: int, size: int, stride: int) -> te.ComputeDAG:
+    """Square windows of an image, with as much padding as keeps its size."""
+    x = te.placeholder((1, N, N, channels), "x")
+    w = te.placeholder((size, size, channels, filters), "w")
+    pads = (size // 2,) * 4
+    return te.ComputeDAG([x, w, ops.conv(x, w, (stride,) * 2, pads, layout_free=True)])
+
+
+def depthwise(channels: int, size: int, stride: int) -> te.ComputeDAG:
+    """The same of each channel by itself."""
+    x = te.placeholder((1, N, N, channels), "x")
+    w = te.placeholder((size, size, 1, channels), "w")
+    y = ops.depthwise_conv(x, w, (stride,) * 2, (size // 2,) * 4, (1, 1))
+    return te.ComputeDAG([x, w, y])
+
+
+def pool(channels: int, size: int, stride: int, *, mean: bool = False) -> te.ComputeDAG:
+    """The greatest element of windows, or their mean."""
+    x = te.placeholder((1, N, N, channels), "x")
+    window, strides, pads = (size,) * 2, (stride,) * 2, (size // 2,) * 4
+    if mean:
+        return te.ComputeDAG([x, ops.avg_pool(x, window, strides, pads)])
+    return te.ComputeDAG([x, ops.max_pool(x, window, strides, pads, (1, 1))])
+
+
 CASES: dict[str, Callable[[], te.ComputeDAG]] = {
     "dense": lambda: dense(768),
     "dense_up": lambda: dense(3072),
@@ -90,6 +117,15 @@ CASES: dict[str, Callable[[], te.ComputeDAG]] = {
     "norm": norm,
     "softmax_rows": lambda: softmax(384),
     "softmax": lambda: softmax(S),
+    "conv_stride": lambda: convolution(64, 128, 3, 2),
+    "conv_few": lambda: convolution(3, 16, 3, 2),
+    "stem": lambda: convolution(3, 32, 7, 2),
+    "depthwise3": lambda: depthwise(96, 3, 1),
+    "depthwise3_stride": lambda: depthwise(96, 3, 2),
+    "depthwise5": lambda: depthwise(96, 5, 1),
+    "max3_stride": lambda: pool(32, 3, 2),
+    "max5": lambda: pool(64, 5, 1),
+    "mean3": lambda: pool(64, 3, 1, mean=True),
 }
 
 
@@ -101,6 +137,7 @@ def main() -> None:
     parser.add_argument("--mcpu", default="native")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.1, help="for each point")
+    parser.add_argument("--drafted", action="store_true")
     args = parser.parse_args()
     points = [int(n) for n in args.points.split(",")]
     cpu = "" if args.mcpu == "native" else f" -mcpu={args.mcpu}"
@@ -108,26 +145,23 @@ def main() -> None:
     head = " | ".join(map(str, points))
     print(f"| {target} | row | {head} | from 64: geomean, worst | built, bytes |", flush=True)
     for name in args.cases.split(","):
-        print(_line(name, CASES[name](), target, points, args.threads, args.seconds), flush=True)
+        task = SearchTask(CASES[name](), target)
+        print(_line(name, task, points, args), flush=True)
 
 
-def _line(
-    name: str,
-    dag: te.ComputeDAG,
-    target: Target,
-    points: Sequence[int],
-    threads: int,
-    seconds: float,
-) -> str:
-    task = SearchTask(dag, target)
+def _line(name: str, task: SearchTask, points: Sequence[int], args: argparse.Namespace) -> str:
+    (length,) = task.compute_dag.symbols
     choice = draft_schedule(task)
     began = time.perf_counter()
     kernel = build(task, choice.sketch_id, choice.row)
     took = time.perf_counter() - began
     told, large = [], []
     for n in points:
-        alone, same = _static(task, choice.sketch_id, choice.row, n)
-        ratio, best = _compared(alone, kernel, n, threads, seconds)
+        if n > length.high:
+            continue
+        at, row = {length: n}, None if args.drafted else choice.row
+        alone, same = _static(task, choice.sketch_id, row, at)
+        ratio, best = _compared(alone, kernel, at, args.threads, args.seconds)
         told.append(f"{ratio:.2f}{'' if same else '*'} ({best * 1e6:.1f} us)")
         if n >= 64:
             large.append(ratio)
@@ -138,10 +172,14 @@ def _line(
     return f"| {name} | {row} | {' | '.join(told)} | {sums} | {1e3 * took:.0f} ms, {size} |"
 
 
-def _static(task: SearchTask, sketch_id: int, row: Sequence[int], n: int) -> tuple[Kernel, bool]:
-    """The kernel of one length, and whether it is of the same row."""
-    at = {LENGTH: n}
+def _static(
+    task: SearchTask, sketch_id: int, row: Sequence[int] | None, at: dict[Symbol, int]
+) -> tuple[Kernel, bool]:
+    """The kernel of one length, and whether it is of the same row, if there is one."""
     alone = SearchTask(at_point(task.compute_dag, at), task.target)
+    if row is None:
+        choice = draft_schedule(alone)
+        return build(alone, choice.sketch_id, choice.row), False
     whole = list(row)  # of a symbolic sum: one piece, which every length divides
     for decision in SearchSpace.of(task).sketch(sketch_id).decisions:
         axis = getattr(decision, "axis", None)
@@ -153,19 +191,18 @@ def _static(task: SearchTask, sketch_id: int, row: Sequence[int], n: int) -> tup
             return build(alone, sketch_id, one), True
         except ScheduleError:
             continue
-    choice = draft_schedule(alone)
-    return build(alone, choice.sketch_id, choice.row), False
+    return _static(task, sketch_id, None, at)
 
 
 def _compared(
-    alone: Kernel, kernel: Kernel, n: int, threads: int, seconds: float
+    alone: Kernel, kernel: Kernel, at: dict[Symbol, int], threads: int, seconds: float
 ) -> tuple[float, float]:
     """How many times as long the kernel of all lengths takes, and the seconds of the other one.
 
     Raises:
         AssertionError: their results differ.
     """
-    at, rng = {LENGTH: n}, np.random.default_rng(0)
+    (n,), rng = at.values(), np.random.default_rng(0)
     arrays: list[np.ndarray[Any, Any]] = []
     calls: list[BoundKernel] = []
     results: list[np.ndarray[Any, Any]] = []

@@ -11,7 +11,8 @@ ranges below. Then
               from ONNX Runtime at that shape (one thread), relative to the largest output
     compile   seconds of the symbolic compile over those of a static one of the middle length
     code      bytes of machine code, the same
-    first     milliseconds by which the first run of a shape takes longer than its second
+    first     milliseconds by which the first run of a shape takes longer than its second, medians:
+              `grown` where a module has run the least shape alone, `near` next to one that it ran
     static    a call at each length over one of a network compiled for that length alone
     peer      the same over the better of ONNX Runtime and OpenVINO, both dynamic; both are medians
               of pairs, engines in turns with pauses
@@ -28,7 +29,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from model_set.child import PAUSE_S, difference
 import tilework as tw
 from storage import RecordStore
 from tilework.graph.onnx.symbols import evaluated
+from tilework.runtime.module import Module
 from tilework.runtime.samples import interleave, paired_ratio
 
 Feeds = dict[str, np.ndarray]
@@ -127,19 +129,22 @@ def measure(path: Path, target: tw.Target, args: argparse.Namespace, row: dict[s
     length = next(symbol for symbol in VARIED if symbol in ranges)
     low, high = bounds(ranges[length])
     engines = {"onnxruntime": reference, **dynamic_openvino(path, target.num_cores)}
-    for n in map(int, args.lengths.split(",")) if args.seconds else ():
-        if not low <= n <= high:
-            continue
+    lengths = [n for n in map(int, args.lengths.split(",")) if low <= n <= high]
+    middle = next((n for n in lengths if n >= 64), max(lengths, default=0))
+    for n in lengths if args.seconds else ():
         at = point_at(ranges, {length: n, "batch": n if length == "batch" else 1})
         feeds = feeds_at(declared, at, rng)
         began = time.perf_counter()
         static = tw.compile(
             tw.from_onnx(path, {s: (v,) for s, v in at.items()}), target, cache=False
         )
-        if "static_compile_s" not in row and n >= 64:
+        if n == middle:
             row["static_compile_s"] = time.perf_counter() - began
             row["static_code_bytes"] = code_bytes(static)
-            row["first_ms"] = first_run(module, feeds)
+            row["first_ms"] = first_runs(
+                module,
+                [feeds_at(declared, {**at, length: m}, rng) for m in (low, *range(n, low, -1))],
+            )
         calls = {
             "symbolic": lambda f=feeds: module.run(f),
             "static": lambda f=feeds, s=static: s.run(f),
@@ -235,14 +240,33 @@ def feeds_at(declared: Any, at: Point, rng: np.random.Generator) -> Feeds:
     return feeds
 
 
-def first_run(module: Any, feeds: Feeds) -> float:
-    """Milliseconds by which a shape's first run takes longer than its second."""
-    times = []
-    for _ in range(2):
-        began = time.perf_counter()
-        module.run(feeds)
-        times.append(time.perf_counter() - began)
-    return round(1e3 * (times[0] - times[1]), 3)
+def first_runs(module: Module, feeds: Sequence[Feeds]) -> dict[str, float]:
+    """Milliseconds by which a shape's first run takes longer than its second.
+
+    Args:
+        module: any; nothing of its own memory is used.
+        feeds: of the least shape, of the one that is asked for, and of ones next to it.
+    """
+
+    def extra(module: Module, feeds: Feeds) -> float:
+        for array in feeds.values():
+            array.sum()  # both runs find it in the caches
+        times = []
+        for _ in range(2):
+            began = time.perf_counter()
+            module.run(feeds)
+            times.append(time.perf_counter() - began)
+        return 1e3 * (times[0] - times[1])
+
+    least, asked, *others = feeds
+    grown = []
+    for _ in range(9):
+        fresh = Module(module.image)
+        extra(fresh, least)
+        grown.append(extra(fresh, asked))
+    near = [extra(fresh, next_to) for next_to in others[:9]]
+    found = {"grown": grown, "near": near}
+    return {name: round(float(np.median(taken)), 3) for name, taken in found.items() if taken}
 
 
 def code_bytes(module: Any) -> int:

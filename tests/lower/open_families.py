@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.lower.computations import pad, relu
 from tilework import te
+from tilework.dtypes import finite_range
 from tilework.index.extents import Extent
 from tilework.index.symbols import symbol
 
@@ -199,6 +200,41 @@ def pooling() -> te.ComputeDAG:
     return te.ComputeDAG([x, y])
 
 
+def strided_pooling() -> te.ComputeDAG:
+    """Padding that no maximum has: windows end where the image does."""
+    x = tensor("x", B, H, W, 12)
+    p = pad(x, (0, 1, 1, 0), (0, 1, 1, 0), finite_range("float32")[0])
+    r, s = te.reduce_axis(3, "r"), te.reduce_axis(3, "s")
+    shape = (B, (H + 1) // 2, (W + 1) // 2, 12)
+    y = te.compute(shape, lambda b, i, j, c: te.max(p[b, i * 2 + r, j * 2 + s, c], [r, s]), "y")
+    return te.ComputeDAG([x, y])
+
+
+def depthwise() -> te.ComputeDAG:
+    """Windows that may reach over both ends of a small image, further over one of them."""
+    x, w = tensor("x", H, W, 20), tensor("w", 4, 3, 20)
+    p = pad(x, (4, 3, 0), (2, 3, 0))
+    r, s = te.reduce_axis(4, "r"), te.reduce_axis(3, "s")
+    y = te.compute(
+        (H, W, 20),
+        lambda i, j, c: te.sum(p[i + r * 2, j + s * 3, c] * w[r, s, c], [r, s]), "y",
+    )  # fmt: skip
+    return te.ComputeDAG([x, w, relu(y)])
+
+
+def strided_windows() -> te.ComputeDAG:
+    """More padding before than a window's first half, and a sum over channels."""
+    x, w = tensor("x", B, H, W, 5), tensor("w", 3, 3, 5, 16)
+    p = pad(x, (0, 2, 2, 0), (0, 1, 2, 0))
+    r, s, c = te.reduce_axis(3, "r"), te.reduce_axis(3, "s"), te.reduce_axis(5, "c")
+    y = te.compute(
+        (B, (H + 2) // 2, (W + 3) // 2, 16),
+        lambda b, i, j, f: te.sum(p[b, i * 2 + r, j * 2 + s, c] * w[r, s, c, f], [r, s, c]), "y",
+        attrs={"layout_free": ["w"]},
+    )  # fmt: skip
+    return te.ComputeDAG([x, w, y])
+
+
 def global_pooling() -> te.ComputeDAG:
     x = tensor("x", B, H, W, 20)
     r, s = te.reduce_axis(H, "r"), te.reduce_axis(W, "s")
@@ -211,9 +247,10 @@ def positions() -> te.ComputeDAG:
 
 
 KNOWN_WINDOWS = (conv_of_batches, conv_along_rows)
+ANY_WINDOWS = (strided_pooling, depthwise, strided_windows, conv_of_any_size)
 FAMILIES: tuple[Callable[[], te.ComputeDAG], ...] = (
     dense, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
     probabilities_times_values, softmax, layer_norm, mean_over_positions, elementwise, turned,
     joined, conv, strided_conv, pooling, global_pooling, positions, conv_of_batches,
-    conv_along_rows, conv_of_any_size,
+    conv_along_rows, conv_of_any_size, strided_pooling, depthwise, strided_windows,
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilework.runtime.arrays import address
+from tilework.runtime.arrays import ALIGN, address, kept_memory
 
 WHOLE = np.zeros((8, 6), np.float32)
 FIXED = np.zeros(4)
@@ -22,3 +22,10 @@ FIXED.flags.writeable = False
 )  # fmt: skip
 def test_the_address_is_what_numpy_says(array):
     assert address(array) == array.ctypes.data
+
+
+def test_memory_that_is_kept():
+    few, more = kept_memory(100, False), kept_memory(3 << 19, True)
+    assert (few.nbytes, more.nbytes) == (100, 3 << 20)
+    assert few.ctypes.data % ALIGN == more.ctypes.data % (1 << 21) == 0  # a huge page begins there
+    assert kept_memory(1 << 27, True).nbytes == (1 << 27) + (1 << 26)

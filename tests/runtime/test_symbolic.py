@@ -96,14 +96,15 @@ def test_values_are_not_placed_anew_next_to_a_past_that_grows(monkeypatch):
     assert len(placed) < 12
 
 
-def test_an_arena_that_grows_a_little_each_time_is_not_made_each_time():
+def test_an_arena_grows_where_it_is():
+    """There are addresses for as much again: a run that needs more touches what is more alone."""
     module = symbolic.module()
     seen = []
     for past in range(100, 300):
         module.run(*symbolic.inputs(past, 1))
         seen.append(module._contexts.idle[0]._arena)
-    assert len({id(a) for a in seen}) < 12
-    assert seen[-1].nbytes < 1.5 * module.image_at({"past": 299, "seq": 1}).arena_bytes
+    assert len({id(a) for a in seen}) < 4
+    assert seen[-1].nbytes < 2.5 * module.image_at({"past": 299, "seq": 1}).arena_bytes
 
 
 def test_a_bound_call_is_for_a_shape(sums):

@@ -20,6 +20,7 @@ ALIGN = 64
 """Bytes at whose multiples every buffer begins: a cache line, and the widest vector."""
 
 _HUGE_PAGE = _HUGE_FROM = 1 << 21
+_KEPT_FROM, _MOST_SPARE = 1 << 20, 1 << 26
 
 
 def address(array: NDArray[Any]) -> int:
@@ -43,12 +44,32 @@ def aligned_empty(shape: Sequence[int], dtype: str) -> NDArray[Any]:
     kind = numpy_dtype(dtype)
     dims = tuple(map(int, shape))
     size = math.prod(dims) * kind.itemsize
-    if size >= _HUGE_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
-        raw, start = _huge(size)
-    else:
-        raw = np.empty(size + ALIGN, np.uint8)
-        start = -address(raw) % ALIGN
-    return np.ndarray(dims, kind, raw, start)
+    return np.ndarray(dims, kind, *_memory(size, _HUGE_FROM))
+
+
+def kept_memory(size: int, grows: bool) -> NDArray[np.uint8]:
+    """Uninitialised memory of at least ``size`` bytes that one run after another has.
+
+    It is on huge pages from half of one on: 256 faults of small pages take a millisecond.
+
+    Args:
+        size: in bytes.
+        grows: later runs may need more. There is as much again, up to 64 MB, which takes addresses
+            alone until it is used; what was used is not new to a run that needs more.
+
+    Raises:
+        MemoryError: there is not enough.
+    """
+    size += min(size, _MOST_SPARE) * grows
+    return np.ndarray(size, np.uint8, *_memory(size, _KEPT_FROM))
+
+
+def _memory(size: int, huge_from: int) -> tuple[NDArray[np.uint8], int]:
+    """Fresh memory for ``size`` bytes, and where in it these begin."""
+    if size >= huge_from and hasattr(mmap, "MADV_HUGEPAGE"):
+        return _huge(size)
+    raw = np.empty(size + ALIGN, np.uint8)
+    return raw, -address(raw) % ALIGN
 
 
 def _huge(size: int) -> tuple[NDArray[np.uint8], int]:

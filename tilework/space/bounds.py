@@ -8,7 +8,7 @@ counts what is left to compute.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -20,6 +20,7 @@ from tilework.space.blocks import Block
 from tilework.space.capabilities import Bound
 from tilework.te import expr as x
 from tilework.te.affine import linear
+from tilework.te.tensor import Compute
 
 
 def borders(block: Block) -> Block:
@@ -31,14 +32,38 @@ def borders(block: Block) -> Block:
 def _bounds(block: Block) -> tuple[Bound, ...]:
     if not isinstance(block.body, x.Reduce) or block.const_axes or block.body.limits:
         return ()
+    return bounds_of(block.body.kind, block.source, block.spatial, block.reduce)
+
+
+def bounds_of(
+    kind: str, source: x.Expr, spatial: Sequence[x.Axis], reduce: Collection[x.Axis]
+) -> tuple[Bound, ...]:
+    """The bounds of a reduction over these terms, whose last spatial axis is that of vectors.
+
+    Of an axis whose extent a run decides, all or none: those that clipped loops leave out.
+    """
     out: list[Bound] = []
-    for guard in guards(block.source):
-        skips = _neutral(block.body.kind, block.source, guard)
-        bounds = [_bound(block, node, skips) for node in conjuncts(guard.cond)]
+    for guard in guards(source):
+        skips = _neutral(kind, source, guard)
+        bounds = [_bound(spatial, reduce, node, skips) for node in conjuncts(guard.cond)]
         out += [b for b in bounds if b is not None]
     pairs = {(b.axis, b.tap) for b in out if b.tap is not None}
     shared = {a for pair in pairs for a in pair if sum(a in p for p in pairs) > 1}
+    shared |= {b.axis for b in out if b.axis.open and not (b.skips and b.tap is not None)}
     return tuple(b for b in out if b.axis not in shared and b.tap not in shared)
+
+
+def clipped_at_borders(op: Compute, source: x.Expr) -> bool:
+    """Whether clipped loops over taps leave out all that lies beyond borders a run decides.
+
+    Args:
+        op: a reduction.
+        source: its terms, with padding inlined.
+    """
+    assert isinstance(op.body, x.Reduce)
+    known = {b.node for b in bounds_of(op.body.kind, source, op.axes, op.reduce_axes)}
+    asked = {c for guard in guards(source) for c in conjuncts(guard.cond)} - known
+    return not any(isinstance(n, x.Axis) and n.open for c in asked for n in x.walk(c))
 
 
 @lru_cache(maxsize=2048)
@@ -58,7 +83,9 @@ def serial_taps(block: Block) -> frozenset[x.Axis]:
     return frozenset(taps) if others else frozenset()
 
 
-def _bound(block: Block, node: x.Expr, skips: bool) -> Bound | None:
+def _bound(
+    spatial: Sequence[x.Axis], reduce: Collection[x.Axis], node: x.Expr, skips: bool
+) -> Bound | None:
     if not isinstance(node, x.Compare) or not node.a.dtype.startswith("int"):
         return None
     a, b = linear(node.a), linear(node.b)
@@ -67,16 +94,17 @@ def _bound(block: Block, node: x.Expr, skips: bool) -> Bound | None:
     form = a - b if node.op in (">", ">=") else b - a
     if node.op in ("<", ">"):
         form = form + constant(-1)
-    ends = (*form.coefficients.values(), form.const, *(a.extent for a in form.coefficients))
-    if not is_static(ends):
+    taps = [a for a in form.coefficients if a in reduce]
+    if not is_static((*form.coefficients.values(), *(a.extent for a in taps))):
         return None
-    spatial = [x for x in form.coefficients if x in block.spatial]
-    taps = [x for x in form.coefficients if x in block.reduce]
-    if len(spatial) != 1 or len(taps) > 1 or spatial[0] is block.spatial[-1]:
+    at = [a for a in form.coefficients if a in spatial]
+    if len(at) != 1 or len(taps) > 1 or at[0] is spatial[-1]:
         return None
-    (axis,), tap = spatial, taps[0] if taps else None
+    (axis,), tap = at, taps[0] if taps else None
+    if not axis.open and not is_static([form.const]):
+        return None
     step = known(form.step(tap)) if tap is not None else 0
-    return Bound(node, axis, known(form.step(axis)), tap, step, known(form.const), skips)
+    return Bound(node, axis, known(form.step(axis)), tap, step, form.const, skips)
 
 
 def start(block: Block) -> float:

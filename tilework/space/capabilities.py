@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tilework.frozen import frozen
+from tilework.index.extents import Extent
 from tilework.space.instructions import Instruction
 from tilework.space.straightline import Matrix, straight_line
 from tilework.te.expr import Axis, Compare, Expr
@@ -174,7 +175,7 @@ class Bound:
         slope: its coefficient, not 0.
         tap: the reduce axis, or None.
         step: its coefficient (0 without one).
-        const: the constant.
+        const: the constant; of an open axis it may be what a run decides.
         skips: whether the reduction needs no term where the bound does not hold: it adds 0 to a
             sum, or cannot win a maximum or minimum of finite numbers.
     """
@@ -184,5 +185,5 @@ class Bound:
     slope: int
     tap: Axis | None
     step: int
-    const: int
+    const: Extent
     skips: bool

@@ -10,6 +10,7 @@ from tilework.index.bounds import Range
 from tilework.index.extents import Extent
 from tilework.index.symbols import certain, is_static
 from tilework.space.blocks import inline_body
+from tilework.space.bounds import clipped_at_borders
 from tilework.space.plan import Root, StagePlan
 from tilework.space.state import Branch, Later, State, Variants
 from tilework.te.affine import linear
@@ -217,8 +218,9 @@ def multi_level_tiling(facts: AccessAnalysis, state: State, op: Compute) -> list
 def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Padding of a tiled consumer: its own nest, inlined, or per tile inside the consumer.
 
-    Borders at positions that a run decides are not inlined: every load would ask for them. Where
-    sums over constant matrices are expanded, one question is for all loads of a tile.
+    Borders at positions that a run decides are inlined where clipped loops leave out what lies
+    beyond them: else every load would ask. Where sums over constant matrices are expanded, one
+    question is for all loads of a tile.
     """
     consumer = _reader_of_producer(facts, state, op)
     if consumer is None:
@@ -226,7 +228,8 @@ def place_producer(facts: AccessAnalysis, state: State, op: Compute) -> list[Sta
     alone = _by_tile(state, op, consumer)
     levels = state.levels(consumer)
     known = not facts.branches_on_position(op) or _borders_known(op)
-    inline = [state.inline(op)] if known or "const_axes" in consumer.attrs else []
+    known = known or "const_axes" in consumer.attrs or _clipped(state, op, consumer)
+    inline = [state.inline(op)] if known else []
     if levels is None:  # computed per tile of another nest itself
         depth = state.attached[state.epilogues.get(consumer, consumer)].depth
         return [*([state.attach(op, consumer, depth)] if alone else []), *inline]
@@ -248,6 +251,12 @@ def _borders_known(op: Compute) -> bool:
     conds = [e.cond for e in walk(op.body) if isinstance(e, IfThenElse | Select)]
     asked = {a for cond in conds for a in walk(cond) if isinstance(a, Axis)}
     return is_static(a.extent for a in asked)
+
+
+def _clipped(state: State, op: Compute, consumer: Compute) -> bool:
+    """Whether no load of a consumer asks for borders that a run decides, if a stage is inlined."""
+    body = inline_body(consumer, state.inlined | {op})
+    return isinstance(body, Reduce) and clipped_at_borders(consumer, body.source)
 
 
 def place_producer_inside(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:

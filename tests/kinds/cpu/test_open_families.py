@@ -11,6 +11,7 @@ from tests.hosts import on_x86, x86
 from tests.kinds.cpu.guards import run_at
 from tests.lower.check import any_rows, assert_close, random_inputs, reference
 from tests.lower.open_families import (
+    ANY_WINDOWS,
     FAMILIES,
     KNOWN_WINDOWS,
     conv_of_any_size,
@@ -105,6 +106,19 @@ def test_windows_along_known_axes(make, cpu):
     forms = [s for s in SearchSpace.of(task).sketches if s.form or "inline" in s.name]
     for sketch in rng.permutation(np.array(forms, object))[:2]:
         check(task, sketch.id, sketch.sample(rng, 1)[0], points_of(dag, rng)[:5])
+
+
+@pytest.mark.parametrize("make", ANY_WINDOWS[:3], ids=lambda f: f.__name__)
+def test_borders_that_a_run_decides(make):
+    """Of the smallest images, too, where every window reaches over an end or over both."""
+    dag, rng = make(), generator(make.__name__)
+    task = SearchTask(dag, Target("llvm -num-cores=2"))
+    inlined = [s for s in SearchSpace.of(task).sketches if "inline" in s.name]
+    sizes = [(1, 1), (1, 2), (2, 1), (3, 5), (4, 4), (5, 11), (7, 8), (8, 3), (12, 9), (13, 11)]
+    points = [{s: {"height": h, "width": w}.get(s.name, 2) for s in dag.symbols} for h, w in sizes]
+    for sketch in inlined:
+        for row in sketch.sample(rng, 3):
+            check(task, sketch.id, row, points)
 
 
 @pytest.mark.parametrize("cpu", on_x86(*CPUS))

@@ -18,7 +18,7 @@ from tilework.kinds.cpu.object_code import ObjectCode, check_objects
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 from tilework.overriding import override
-from tilework.runtime.arrays import address, aligned_empty
+from tilework.runtime.arrays import address, aligned_empty, kept_memory
 from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded
 from tilework.runtime.image import Image
 from tilework.runtime.layout import KEPT
@@ -196,7 +196,7 @@ class CpuContext(Context):
         if self._arena.nbytes < site.arena_bytes:
             self._starts = None
             self._arena = aligned_empty((0,), "uint8")  # what was there goes first
-            self._arena = aligned_empty((site.arena_bytes,), "uint8")
+            self._arena = kept_memory(site.arena_bytes, bool(site.values))
         if self._starts is not site.laid.starts:
             self._starts = site.laid.starts
             blocks = (self._arena, self._image.constants, None, self._symbols)
@@ -294,7 +294,7 @@ class CpuContext(Context):
         self._entries[self._arguments.io] = at[self._arguments.slots]
         need = self._site.workspace_bytes(threads)
         if self._workspace.nbytes < need:
-            self._workspace = aligned_empty((need,), "uint8")
+            self._workspace = kept_memory(need, bool(self._site.values))
             self._workspace_at = address(self._workspace)
 
 

@@ -13,16 +13,20 @@ After, position decides which version of the tile runs, and taps on the border a
       else:               ...
 
 A tile of one row needs no versions: the loop over its taps is clipped,
-``for ry in max(0, 1 - y) .. min(3, H + 1 - y)``.
+``for ry in max(0, 1 - y) .. min(3, H + 1 - y)``. Where a run decides how many points an axis has,
+points near its ends are computed so, one after another, and others have no bounds
+(`tilework.lower.register_tiles.tails`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tilework.frozen import frozen
 from tilework.index.bounds import solved
-from tilework.index.extents import ceil_div
+from tilework.index.extents import Extent, ceil_div, known
+from tilework.index.symbols import certain
 from tilework.lower.common import const, weighted_sum
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Expr, binary
@@ -117,12 +121,43 @@ def _inside(extent: int, tile: int, bounds: Sequence[Bound]) -> tuple[int, int]:
     low, high = 0, count
     for b in bounds:
         taps = b.tap.points - 1 if b.tap is not None else 0
-        first, stop = solved(min(0, b.step * taps) + b.const, b.slope)
+        first, stop = solved(min(0, b.step * taps) + known(b.const), b.slope)
         if first is not None:
             low = max(low, ceil_div(first, tile))
         if stop is not None and stop < extent:  # the last tile ends where the axis does
             high = min(high, stop // tile)
     return (low, high) if low < high else (count, count)
+
+
+def inner_points(extent: Extent, bounds: Sequence[Bound]) -> tuple[Expr, Expr]:
+    """The range ``first <= i < stop`` of points of an axis at which bounds hold for all taps."""
+    firsts: list[Extent] = [0]
+    stops = [extent]
+    for b in bounds:
+        taps = b.tap.points - 1 if b.tap is not None else 0
+        rest = min(0, b.step * taps) + b.const
+        if b.slope > 0:
+            firsts.append(-(rest // b.slope))
+        else:
+            stops.append(rest // -b.slope + 1)
+    return _most("max", firsts), _most("min", stops)
+
+
+def _most(op: str, numbers: Sequence[Extent]) -> Expr:
+    """The greatest or the least of some extents, of which those are asked that it may be."""
+    kept: list[Extent] = []
+    for n in numbers:
+        if not any(certain(partial(_before, op, m, n)) for m in kept):
+            kept = [m for m in kept if not certain(partial(_before, op, n, m))] + [n]
+    greatest, *others = map(const, kept)
+    out: Expr = greatest
+    for other in others:
+        out = binary(op, out, other)
+    return out
+
+
+def _before(op: str, a: Extent, b: Extent) -> bool:
+    return a >= b if op == "max" else a <= b
 
 
 def clippable(bounds: Sequence[Bound]) -> bool:
@@ -171,7 +206,7 @@ def fewer(
 
 def holds(b: Bound, span: Span, tile: int, point: int, tap: int) -> bool:
     """Whether a bound holds at a point of a fixed tile."""
-    return b.slope * (span.first * tile + point) + b.step * tap + b.const >= 0
+    return b.slope * (span.first * tile + point) + b.step * tap + known(b.const) >= 0
 
 
 def segments(
@@ -203,7 +238,7 @@ def _points_used(bounds: Sequence[Bound], span: Span, tile: int, tap: int) -> ra
     low, high = 0, span.size
     for b in bounds:
         if b.skips:
-            first, stop = solved(b.step * tap + b.const, b.slope)
+            first, stop = solved(b.step * tap + known(b.const), b.slope)
             low = low if first is None else max(low, first - span.first * tile)
             high = high if stop is None else min(high, stop - span.first * tile)
     return range(low, high)

@@ -79,7 +79,8 @@ def _register_tiles(
         inside = Version.of(loops, spans, base)
         return inside.wrap(_one_tile(ctx, inside, regions, partial, sums), base)
 
-    served = served_by(block.spatial, sizes, spans_of(loops), ctx.lanes, block.source)
+    spans, bounds = spans_of(loops), block.bounds
+    served = served_by(block.spatial, sizes, spans, ctx.lanes, block.source, bounds)
     return dispatch(block.spatial, base, sizes, served, version)
 
 

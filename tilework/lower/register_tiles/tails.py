@@ -29,13 +29,14 @@ from typing import Literal
 from tilework.frozen import frozen
 from tilework.index.extents import ceil_div, known
 from tilework.index.symbols import certain
-from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import For, If, Let, Stmt, seq
-from tilework.lower.register_tiles.borders import MOST_BODIES, Span, tile_spans
+from tilework.lower.register_tiles.borders import MOST_BODIES, Span, inner_points, tile_spans
 from tilework.space.bounds import conjunction
+from tilework.space.capabilities import Bound
 from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
-from tilework.te.expr import Axis, Expr, Read, binary, compare, walk
+from tilework.te.expr import Axis, Expr, Read, Select, binary, compare, walk
 
 How = Literal["switch", "halves", "points", "vectors", "masked"]
 _CHEAPER: dict[How, How] = {"switch": "halves", "vectors": "masked", "halves": "points"}
@@ -53,16 +54,21 @@ class Tail:
         tile: points of a whole tile.
         how: what computes the last one, if it is shorter.
         lanes: points of a vector, of ``vectors`` and ``masked``.
+        bounds: the axis's bounds. Points at which one may not hold are computed one by one, and
+            what is left of their tile in halves.
     """
 
     axis: Axis
     tile: int
     how: How
     lanes: int = 1
+    bounds: tuple[Bound, ...] = ()
 
     @property
     def bodies(self) -> int:
         """Versions of the code, the whole tile's among them."""
+        if self.bounds:
+            return 2 + (self.tile - 1).bit_length()
         if self.tile == 1:
             return 1
         match self.how:
@@ -82,6 +88,8 @@ class Tail:
             inner: the code of a span.
         """
         extent, tile = self.axis.extent, self.tile
+        if self.bounds:
+            return self._bordered(base, inner)
         if tile == 1 or extent % tile == 0:
             return inner(Span(0, 1, tile, 1.0))
         rest = loop_var(f"{self.axis.name}.rest", tile)
@@ -109,14 +117,42 @@ class Tail:
             case "points":
                 off = loop_var(f"{self.axis.name}.off", tile)
                 return For(off, rest, "serial", of(1, off=off))
+        return self._halves(ZERO, rest, inner)
+
+    def _halves(self, first: Expr, count: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
+        """The code of ``count`` points from one on, fewer than a tile has."""
         parts = []
-        for size in reversed([2**n for n in range(tile.bit_length()) if 2**n < tile]):
+        for size in reversed([2**n for n in range(self.tile.bit_length()) if 2**n < self.tile]):
             pair = const(2 * size)
-            start = binary("*", binary("//", rest, pair), pair)
-            has = compare(">=", binary("%", rest, pair), const(size))
-            off = loop_var(f"{self.axis.name}.off", tile)
-            parts.append(If(has, Let(off, start, of(size, off=off))))
+            start = binary("+", first, binary("*", binary("//", count, pair), pair))
+            has = compare(">=", binary("%", count, pair), const(size))
+            off = loop_var(f"{self.axis.name}.off", self.tile)
+            parts.append(If(has, Let(off, start, inner(Span(0, 1, size, 1.0, off=off)))))
         return seq(*parts)
+
+    def _bordered(self, base: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
+        """All tiles of an axis with bounds."""
+        axis, tile = self.axis, self.tile
+        begin, end = inner_points(axis.extent, self.bounds)
+        after = binary("+", base, const(tile))
+        is_inside = conjunction([compare(">=", base, begin), compare("<=", after, end)])
+        assert is_inside is not None
+        whole = inner(Span(0, 1, tile, 1.0))
+        if tile == 1:
+            return If(is_inside, whole, inner(Span(0, 1, 1, 1.0, "clip")))
+        names = (f"{axis.name}.{what}" for what in ("points", "first", "inside", "edge", "off"))
+        points, first, count, edge, off = (loop_var(name, tile + 1) for name in names)
+        left = binary("min", const(tile), binary("-", const(axis.extent), base))
+        low = binary("min", points, binary("max", ZERO, binary("-", begin, base)))
+        high = binary("min", points, binary("-", end, base))
+        skipped = Select("int32", compare("<", edge, first), ZERO, count)
+        one = Let(off, binary("+", edge, skipped), inner(Span(0, 1, 1, 1.0, "clip", off=off)))
+        part = seq(
+            self._halves(first, count, inner),
+            For(edge, binary("-", points, count), "serial", one),
+        )
+        part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
+        return If(is_inside, whole, Let(points, left, Let(first, low, part)))
 
 
 def _chosen(rest: Expr, sizes: Sequence[int], of: Callable[[int], Stmt]) -> Stmt:
@@ -134,6 +170,7 @@ def served_by(
     spans: Mapping[Axis, Sequence[Span]],
     lanes: int,
     source: Expr | None = None,
+    bounds: Sequence[Bound] = (),
 ) -> dict[Axis, Sequence[Span] | Tail]:
     """What serves the tiles of each axis: spans, or a tail where a run decides the extent.
 
@@ -146,6 +183,7 @@ def served_by(
         spans: those of axes whose bounds are known; others are cut into tiles.
         lanes: points of a vector that may be masked; 0 where none may.
         source: what a tile reads from, at each point.
+        bounds: of the block.
     """
     known = {
         a: spans[a] if a in spans else tile_spans(a.extent, tile[a])
@@ -157,7 +195,7 @@ def served_by(
     if source is not None and axes:
         collected = _collected(source, axes[-1]) * math.prod(tile[a] for a in axes)
         most = min(most, _MOST_COLLECTED // max(collected, 1))
-    return {**known, **_tails(axes, tile, lanes, most / others)}
+    return {**known, **_tails(axes, tile, lanes, most / others, bounds)}
 
 
 def _collected(source: Expr, last: Axis) -> int:
@@ -167,14 +205,20 @@ def _collected(source: Expr, last: Axis) -> int:
 
 
 def _tails(
-    axes: Sequence[Axis], tile: Mapping[Axis, int], lanes: int, most: float
+    axes: Sequence[Axis],
+    tile: Mapping[Axis, int],
+    lanes: int,
+    most: float,
+    bounds: Sequence[Bound],
 ) -> dict[Axis, Tail]:
     out: dict[Axis, Tail] = {}
     for axis in axes:
         if not axis.open:
             continue
-        size = tile[axis]
-        if axis is not axes[-1]:
+        size, own = tile[axis], tuple([b for b in bounds if b.axis is axis])
+        if own:
+            out[axis] = Tail(axis, size, "points", bounds=own)
+        elif axis is not axes[-1]:
             out[axis] = Tail(axis, size, "switch")
         elif lanes:
             out[axis] = Tail(axis, size, "vectors" if 1 < lanes < size else "masked", lanes)

@@ -17,15 +17,26 @@ from tilework.te.expr import Axis
 
 Floats = NDArray[np.float64]
 
+_SINGLE = 2.5
+"""How many times what its sums take a point takes that is computed by itself, where a sum is over
+taps alone: the ends of loops over these are computed, and mispredicted."""
 
-def parts(border: Border, sizes: Floats) -> list[tuple[Floats, Floats]]:
+
+def parts(border: Border, sizes: Floats, serial: bool) -> list[tuple[Floats, Floats]]:
     """Register tiles of a split axis as (number, points used), by how much of them is used.
 
     Numbers count tiles times taps, in units of all taps: tiles without a border count once. The
     first part uses all points, the others at least half and less, with their mean.
+
+    Args:
+        border: of the axis.
+        sizes: points of a tile, for each candidate.
+        serial: whether there is a sum inside the loops over taps.
     """
     unique, where = values(sizes)
     table = np.array([points_left(border, min(int(n), border.axis.typical)) for n in unique])
+    if border.axis.open and not serial:
+        table[:, 2, 0] *= np.where(unique > 1, _SINGLE, 1.0)
     return [(table[where, i, 0], table[where, i, 1]) for i in range(table.shape[1])]
 
 

@@ -67,13 +67,14 @@ class TileShape:
         """
         count, axes = self.nest.count, self.nest.block.spatial
         versions: list[tuple[Floats | float, ...]] = [(1.0, 1.0, 1.0)]
-        borders = block_facts(self.nest.block).borders
+        facts = block_facts(self.nest.block)
+        borders = facts.borders
         for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
             vector = i == len(axes) - 1
             if a.typical == 1 and not vector:
                 continue
             if borders[a].splits:
-                each = parts(borders[a], size)
+                each = parts(borders[a], size, bool(facts.serial))
                 pieces = [(np.where(s > 0, n, 0.0), s) for n, s in each if n.any() and s.any()]
             else:
                 full = np.floor(a.typical / size)

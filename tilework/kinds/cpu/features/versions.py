@@ -6,13 +6,14 @@ In numbers, a tile size at a time; `borders` looks them up for many candidates.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from tilework.frozen import frozen
+from tilework.index.extents import known, typical
 from tilework.lower.register_tiles.borders import Span, checked, clippable, segments, tile_spans
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis
@@ -28,20 +29,21 @@ class Border:
         bounds: its bounds; none where it has no border.
     """
 
-    likeness: tuple[int, tuple[tuple[int, ...], ...]]
+    likeness: tuple[int, int, tuple[tuple[int, ...], ...]]
     axis: Axis = field(compare=False)
     bounds: tuple[Bound, ...] = field(compare=False)
 
     @staticmethod
     def of(axis: Axis, bounds: Sequence[Bound]) -> Border:
         """The border of an axis by its bounds."""
+        bounds = [replace(b, const=typical(b.const)) for b in bounds] if axis.open else bounds
         taps = list(dict.fromkeys(b.tap for b in bounds if b.tap is not None))
         numbers = tuple(
-            (b.slope, b.step, b.const, int(b.skips))
+            (b.slope, b.step, known(b.const), int(b.skips))
             + ((taps.index(b.tap), b.tap.typical) if b.tap is not None else ())
             for b in bounds
         )
-        return Border((axis.typical, numbers), axis, tuple(bounds))
+        return Border((axis.typical, int(axis.open), numbers), axis, tuple(bounds))
 
     @property
     def taps(self) -> set[Axis]:
@@ -89,6 +91,9 @@ def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
         cut: whether taps are cut, so that those of one visit are not known.
     """
     extent, own = border.axis.typical, border.bounds
+    if border.axis.open:
+        bodies = 2.0 + (size - 1).bit_length()
+        return Versions(bodies, 0.0, 0.0, bodies - 1.0, bodies, 0.0)
     clip = ("border" if wide else "all") if size == 1 and border.clips else "no"
     spans = tile_spans(extent, size, own, clip)
     tests = checked(spans, extent, size)
@@ -121,7 +126,7 @@ def points_left(border: Border, size: int) -> list[tuple[float, float]]:
     tap = np.arange(taps)
     low, high = np.zeros_like(tap), np.full_like(tap, border.axis.typical - 1)
     for b in own:  # slope * position + step * tap + const >= 0
-        rest = b.step * tap + b.const
+        rest = b.step * tap + known(b.const)
         if b.slope > 0:
             low = np.maximum(low, -(rest // b.slope))
         else:
@@ -129,6 +134,12 @@ def points_left(border: Border, size: int) -> list[tuple[float, float]]:
     first = size * np.arange(count)[:, None]
     inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
     points = np.maximum(inside, 0)
+    if border.axis.open:  # points that bounds may touch go one by one
+        inner = np.minimum(inside.min(axis=1), size)
+        part = inner[(inner > 0) & (inner < size)]
+        edge = (int(points.sum()) - taps * int(np.maximum(inner, 0).sum())) / taps
+        parts = (len(part), float(part.mean()) if len(part) else 0.0)
+        return [(int((inner == size).sum()), size), parts, (edge, 1.0)]
     out: list[tuple[float, float]] = []
     many = 2 * points >= size
     for part in (points == size, many & (points < size), ~many & (points > 0)):
