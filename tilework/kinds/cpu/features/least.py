@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+import numpy as np
+
 from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.cost import CALL_CYCLES, transform_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
+from tilework.kinds.cpu.features.tile import register_count
 from tilework.kinds.cpu.features.traffic import warm
 from tilework.kinds.cpu.features.versions import points_left
 from tilework.kinds.cpu.machine import Machine
@@ -18,8 +21,9 @@ from tilework.te.expr import Axis
 def least_seconds(block: Block, machine: Machine) -> float:
     """Seconds that `BlockCost` predicts at least, whatever a block's tiles are.
 
-    All threads are busy as soon as they are woken, or one alone, no lane is idle, nothing but the
-    ports for multiply-adds holds the instructions up, and all data come once.
+    All threads are busy as soon as they are woken, or one alone, no lane is idle but those that
+    the innermost axis has no points for, nothing but the ports for multiply-adds, or for elements
+    that are collected one by one, holds the instructions up, and all data come once.
     """
     facts = block_facts(block)
     busy = _instructions(facts, machine)
@@ -36,7 +40,7 @@ def least_seconds(block: Block, machine: Machine) -> float:
 def _instructions(facts: BlockFacts, machine: Machine) -> float:
     """Cycles of instructions of one core, of steps and of results."""
     block = facts.block
-    vectors = math.prod(a.typical for a in block.spatial) / machine.lanes
+    vectors = math.prod(a.typical for a in block.spatial) / _lanes(facts, machine)
     finish = vectors * facts.finish_cycles(machine)
     if block.transform is not None:
         fixed = block.op.attrs.get("tile", {})
@@ -47,7 +51,7 @@ def _instructions(facts: BlockFacts, machine: Machine) -> float:
         return finish + vectors / math.prod(tile) * each
     if block.matrix is not None or block.ragged or block.scatter is not None:
         return finish
-    return finish + _multiply_adds(facts, machine)
+    return finish + _steps(facts, machine)
 
 
 def _moved(facts: BlockFacts, machine: Machine) -> list[float]:
@@ -75,13 +79,49 @@ def _bytes(access: Access) -> float:
     return size
 
 
-def _multiply_adds(facts: BlockFacts, machine: Machine) -> float:
+def _steps(facts: BlockFacts, machine: Machine) -> float:
     """Cycles that the ports are busy with the points that are not left out at borders."""
     block = facts.block
-    points = math.prod(_used(facts, a) for a in block.spatial)
-    points *= math.prod(a.typical for a in block.reduce)
-    together = block.dots.count if block.dots is not None else 1
-    return points / together / machine.lanes * facts.update_ops / machine.fma_ports
+    steps: float = math.prod(a.typical for a in block.reduce)
+    if block.dots is not None:
+        steps /= block.dots.count
+    *several, last = [_used(facts, a) for a in block.spatial] or [1.0]
+    rows = math.prod(several) * steps
+    adds = rows * last / _lanes(facts, machine) * facts.update_ops / machine.fma_ports
+    return max(adds, rows * _collected(facts, machine))
+
+
+def _collected(facts: BlockFacts, machine: Machine) -> float:
+    """Cycles of loads of single elements for the lanes of a row of points, of which all differ."""
+    block = facts.block
+    if not block.spatial or facts.borders[block.spatial[-1]].splits:
+        return 0.0
+    *several, last = block.spatial
+    moving = {a for a in several if not a.unit}
+    shares = (a.share for a in facts.inner if a.lane_stride > 1 and moving <= a.axes)
+    loads = 2.0 * sum(shares) / machine.broadcast_ports
+    return loads * _elements(last.typical, machine.lanes) if loads else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _elements(points: int, lanes: int) -> float:
+    """Elements that are collected for a row of points at least, however long register tiles are.
+
+    A tile that is shorter than others is taken for its share of their vectors.
+    """
+    sizes = np.arange(1.0, 2 * points + 1)
+    whole = np.floor(points / sizes)
+    left = register_count(points - whole * sizes, lanes)
+    return float(np.min(sizes * (whole + left / register_count(sizes, lanes))))
+
+
+def _lanes(facts: BlockFacts, machine: Machine) -> float:
+    """Lanes of a vector that have a point, in the mean, however long register tiles are."""
+    last = facts.block.spatial[-1] if facts.block.spatial else None
+    points = 1 if last is None else last.typical
+    if last is not None and facts.borders[last].splits:
+        return machine.lanes
+    return points / math.ceil(points / machine.lanes)
 
 
 def _used(facts: BlockFacts, axis: Axis) -> float:
