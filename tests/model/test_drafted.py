@@ -60,7 +60,7 @@ class Bowl:
     def seconds(self, sketch, rows):
         return 100.0 + np.abs(_number(rows) - 40)
 
-    def least(self, sketch):
+    def least(self, sketch, closely=False):
         return 0.0
 
     def lengths(self, sketch, rows):
@@ -113,9 +113,19 @@ def test_sketches_are_drawn_from_whose_bounds_promise_the_best_row(least, other,
     first, second = Bowl(np.zeros_like), Bowl(np.zeros_like)
     asked = []
     second.sample = lambda rng, n: asked.append(n) or np.empty((0, 2), np.int32)
-    first.least = lambda sketch: other if sketch is second else least
+    first.least = lambda sketch, closely=False: other if sketch is second else least
     found = best_drafted("key", "target", [second, first], first)
     assert found is not None and found.choice.row == (4, 0)
+    assert bool(asked) == drawn
+
+
+@pytest.mark.parametrize("least, drawn", [(101.0, True), (103.0, False)])
+def test_no_sketch_is_drawn_from_whose_close_bound_is_above_the_best_row(least, drawn):
+    first, second = Bowl(np.zeros_like), Bowl(np.zeros_like)
+    asked = []
+    second.sample = lambda rng, n: asked.append(n) or np.empty((0, 2), np.int32)
+    first.least = lambda sketch, closely=False: least * (sketch is second) * closely
+    assert best_drafted("key", "target", [first, second], first) is not None
     assert bool(asked) == drawn
 
 
@@ -126,8 +136,8 @@ def test_no_row_takes_less_than_the_least_of_its_sketch(name: str, cpu: str):
     draft = draft_of(task.target)
     for sketch in SearchSpace.of(task).sketches:
         rows = sketch.sample(np.random.default_rng(0), 256)
-        least, best = draft.least(sketch), draft.seconds(sketch, rows).min()
-        assert 0 < least <= best
+        least, best = draft.least(sketch, closely=True), draft.seconds(sketch, rows).min()
+        assert 0 < draft.least(sketch) <= least <= best
         assert least > TIGHT.get(name, 0.0) * best
 
 

@@ -18,15 +18,18 @@ from tilework.space.blocks import Block
 from tilework.te.expr import Axis
 
 
-def least_seconds(block: Block, machine: Machine) -> float:
+def least_seconds(block: Block, machine: Machine, closely: bool = False) -> float:
     """Seconds that `BlockCost` predicts at least, whatever a block's tiles are.
 
-    All threads are busy as soon as they are woken, or one alone, no lane is idle but those that
-    the innermost axis has no points for, nothing but the ports for multiply-adds, or for elements
-    that are collected one by one, holds the instructions up, and all data come once.
+    All threads are busy as soon as they are woken, or one alone, no lane is idle, nothing but the
+    ports for multiply-adds holds the instructions up, and all data come once.
+
+    Args:
+        closely: lanes are idle that the innermost axis has no points for, and elements that are
+            collected one by one hold instructions up, too.
     """
     facts = block_facts(block)
-    busy = _instructions(facts, machine)
+    busy = _instructions(facts, machine, closely)
     rates = machine.l2_rate, machine.l3_rate, machine.memory_rate
     memory = [n / rate for n, rate in zip(_moved(facts, machine), rates, strict=True)]
     slowest = max(busy, *memory)
@@ -37,10 +40,11 @@ def least_seconds(block: Block, machine: Machine) -> float:
     return (shared + CALL_CYCLES) / machine.clock_hz
 
 
-def _instructions(facts: BlockFacts, machine: Machine) -> float:
+def _instructions(facts: BlockFacts, machine: Machine, closely: bool) -> float:
     """Cycles of instructions of one core, of steps and of results."""
     block = facts.block
-    vectors = math.prod(a.typical for a in block.spatial) / _lanes(facts, machine)
+    lanes = _lanes(facts, machine) if closely else machine.lanes
+    vectors = math.prod(a.typical for a in block.spatial) / lanes
     finish = vectors * facts.finish_cycles(machine)
     if block.transform is not None:
         fixed = block.op.attrs.get("tile", {})
@@ -51,7 +55,8 @@ def _instructions(facts: BlockFacts, machine: Machine) -> float:
         return finish + vectors / math.prod(tile) * each
     if block.matrix is not None or block.ragged or block.scatter is not None:
         return finish
-    return finish + _steps(facts, machine)
+    adds = _multiply_adds(facts, machine, lanes)
+    return finish + max(adds, _collected(facts, machine) if closely else 0.0)
 
 
 def _moved(facts: BlockFacts, machine: Machine) -> list[float]:
@@ -79,28 +84,30 @@ def _bytes(access: Access) -> float:
     return size
 
 
-def _steps(facts: BlockFacts, machine: Machine) -> float:
+def _multiply_adds(facts: BlockFacts, machine: Machine, lanes: float) -> float:
     """Cycles that the ports are busy with the points that are not left out at borders."""
-    block = facts.block
-    steps: float = math.prod(a.typical for a in block.reduce)
-    if block.dots is not None:
-        steps /= block.dots.count
-    *several, last = [_used(facts, a) for a in block.spatial] or [1.0]
-    rows = math.prod(several) * steps
-    adds = rows * last / _lanes(facts, machine) * facts.update_ops / machine.fma_ports
-    return max(adds, rows * _collected(facts, machine))
+    points = math.prod(_used(facts, a) for a in facts.block.spatial)
+    return points * _steps(facts.block) / lanes * facts.update_ops / machine.fma_ports
+
+
+def _steps(block: Block) -> float:
+    """Steps of a block's sums."""
+    return math.prod(a.typical for a in block.reduce) / (block.dots.count if block.dots else 1)
 
 
 def _collected(facts: BlockFacts, machine: Machine) -> float:
-    """Cycles of loads of single elements for the lanes of a row of points, of which all differ."""
+    """Cycles of loads of single elements for lanes, of accesses that differ at all points."""
     block = facts.block
     if not block.spatial or facts.borders[block.spatial[-1]].splits:
         return 0.0
     *several, last = block.spatial
     moving = {a for a in several if not a.unit}
     shares = (a.share for a in facts.inner if a.lane_stride > 1 and moving <= a.axes)
-    loads = 2.0 * sum(shares) / machine.broadcast_ports
-    return loads * _elements(last.typical, machine.lanes) if loads else 0.0
+    each = 2.0 * sum(shares) / machine.broadcast_ports
+    if not each:
+        return 0.0
+    rows = math.prod(_used(facts, a) for a in several) * _steps(block)
+    return rows * each * _elements(last.typical, machine.lanes)
 
 
 @lru_cache(maxsize=1024)
