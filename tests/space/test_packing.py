@@ -57,6 +57,12 @@ def test_what_is_written_is_the_padded_tensor_cut_and_reordered(given):
     alone = packing.apply(array)
     assert alone.dtype == want.dtype
     np.testing.assert_array_equal(alone, want)
+    out[...] = 77
+    calls = packing.pieces(array, out, 8)
+    assert packing.transform is not None or array.nbytes < 16 or len(calls) > 1
+    for call in reversed(calls):
+        call()
+    np.testing.assert_array_equal(out, want)
 
 
 @pytest.mark.parametrize("transformed", [False, True])

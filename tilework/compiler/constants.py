@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tilework.graph import Plan
     from tilework.graph.plan import Call
 
+_PIECE = 1 << 23
+"""About so many bytes of a large constant are written in one go: threads share those of one."""
 _MOST_SPARE = 1 << 30
 """So many bytes of addresses may be set aside for nothing."""
 
@@ -130,12 +132,14 @@ class Constants:
     def _start(self, one: _Constant) -> None:
         end = one.offset + one.nbytes
         self._block[end : aligned(end)] = 0
-        self._written.append(Deferred(partial(self._write, one, self._block[one.offset : end])))
-        self._helpers.start(self._written[-1])
+        for piece in one.pieces(self._block[one.offset : end]):
+            self._written.append(Deferred(partial(self._write, one, piece)))
+            self._helpers.start(self._written[-1])
 
-    def _write(self, one: _Constant, out: NDArray[np.uint8]) -> None:
+    def _write(self, one: _Constant, piece: Callable[[], object]) -> None:
         with stage("pack", self._watch):
-            one.write(out, self._once)
+            piece()
+            one.wrote(self._once)
 
 
 def root_of(plan: Plan, slots: Mapping[str, Slot], name: str) -> str:
@@ -174,18 +178,36 @@ class _Constant:
         self.offset, self.arg = offset, arg
         self.nbytes = array.nbytes if arg.packing is None else known(arg.nbytes)
         self._source = [array]
+        self._left: list[int] = []
 
-    def write(self, out: NDArray[np.uint8], last: bool) -> None:
-        """Write it, packed, to where its bytes belong; after the last time it is freed."""
-        array = self._source[0]
-        packing = self.arg.packing
+    def pieces(self, out: NDArray[np.uint8]) -> list[Callable[[], object]]:
+        """Calls that write it, packed, to where its bytes belong; after each comes `wrote`."""
+        array, packing = self._source[0], self.arg.packing
         if not out.nbytes:
-            pass
-        elif packing is None:
-            out.view(array.dtype).reshape(array.shape)[...] = array
+            return []
+        if packing is None:
+            calls = _copies(array, out.view(array.dtype).reshape(array.shape))
         else:
             shape = known_shape(self.arg.shape)
-            packing.apply(array, out.view(numpy_dtype(self.arg.dtype)).reshape(shape))
-        let_go(array)
-        if last:
-            self._source.clear()
+            to = out.view(numpy_dtype(self.arg.dtype)).reshape(shape)
+            calls = packing.pieces(array, to, _PIECE)
+        self._left.extend(range(len(calls)))
+        return calls
+
+    def wrote(self, last: bool) -> None:
+        """A piece was written; after the last time it is freed."""
+        self._left.pop()
+        if not self._left:
+            for array in self._source:
+                let_go(array)
+            if last:
+                self._source.clear()
+
+
+def _copies(array: NDArray[Any], out: NDArray[Any]) -> list[Callable[[], object]]:
+    """Calls that together copy an array."""
+    if array.nbytes < 2 * _PIECE or not array.ndim:
+        return [partial(np.copyto, out, array)]
+    step = max(_PIECE * len(array) // array.nbytes, 1)
+    starts = range(0, len(array), step)
+    return [partial(np.copyto, out[a : a + step], array[a : a + step]) for a in starts]

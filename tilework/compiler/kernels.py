@@ -101,6 +101,7 @@ class Kernels:
     def __init__(self, target: Target, files: KeptFiles | None = None) -> None:
         self._builder: Builder = builder_of(target)
         self._compiler = "" if files is None else self._builder.compiler(target)
+        self._code = "" if files is None else code_version()
         self._files = files if self._compiler else None
         self._target = target
         self._common: tuple[str, Deferred[bytes]] | None = None
@@ -138,7 +139,7 @@ class Kernels:
             common.take(code)
             helpers.start(code)
             return
-        name = ("common", code_version(), self._compiler, common.follows_from)
+        name = ("common", self._code, self._compiler, common.follows_from)
         key = key_of(*name)
 
         def read(path: Path) -> bytes:
@@ -231,7 +232,7 @@ class Kernels:
         return key, self._kept.get(key)
 
     def _key(self, what: str, task: SearchTask, parts: Sequence[Any]) -> str:
-        name = (what, code_version(), self._compiler, str(task.target), task.workload_key)
+        name = (what, self._code, self._compiler, str(task.target), task.workload_key)
         return key_of(*name, json.dumps(parts))
 
 

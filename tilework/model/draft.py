@@ -27,8 +27,12 @@ class Draft(Protocol):
     def block_seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """The same of each of the S blocks, P x S: all together they are `seconds`."""
 
-    def least(self, sketch: Any) -> float:
-        """Seconds that no valid row takes less than; 0 where nothing is known of that."""
+    def least(self, sketch: Any, closely: bool = False) -> float:
+        """Seconds that no valid row takes less than; 0 where nothing is known of that.
+
+        Args:
+            closely: not by the work alone: also by what of it cannot be done at full speed.
+        """
         return 0.0
 
     def lengths(self, sketch: Any, rows: Any) -> NDArray[np.float64]:

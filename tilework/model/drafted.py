@@ -48,8 +48,8 @@ taken that the draft does not know to be slow, by up to 3 times."""
 class Seconds(Compared, Protocol):
     """The part of a draft by which rows are found."""
 
-    def least(self, sketch: Any) -> float:
-        """Seconds that no valid row takes less than."""
+    def least(self, sketch: Any, closely: bool = False) -> float:
+        """Seconds that no valid row takes less than, by its work; or more ``closely``."""
 
     def lengths(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """How much code P rows are, relative to each other."""
@@ -174,10 +174,11 @@ def best_drafted(
 ) -> Drafted | None:
     """The best of a random sample of all sketches by predicted time, improved step by step.
 
-    Sketches whose bounds (`Draft.least`) promise nothing better than what was found are not drawn
-    from. The few best rows are improved, each on its own: one alone may have no better neighbour.
-    Of the rows of its sketch that are as fast as the best (`ALIKE`), the one with the least code
-    is taken. The same workload and target give the same choice, in any process.
+    Sketches whose bounds (`Draft.least`) promise nothing better than what was found, or whose
+    closer ones exclude it, are not drawn from. The few best rows are improved, each on its own:
+    one alone may have no better neighbour. Of the rows of its sketch that are as fast as the best
+    (`ALIKE`), the one with the least code is taken. The same workload and target give the
+    same choice, in any process.
 
     Args:
         workload_key, target: what the random draws are named after.
@@ -230,6 +231,8 @@ def _looked_for(
         if starts and promise * least[position] > starts[0][0]:
             break
         sketch = sketches[position]
+        if starts and draft.least(sketch, closely=True) > starts[0][0]:
+            continue
         rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
         if len(rows):
             times = draft.seconds(sketch, rows)

@@ -201,10 +201,11 @@ class Forms:
         self, key: object, shapes: Shapes | Ranges, values: Mapping[str, Array]
     ) -> tuple[str, ...] | None:
         """Put a form into memory; returns the inputs whose values are needed, if there are any."""
-        text = self._base(
-            json.dumps(sorted(shapes.items())), hashlib.sha256(repr(key).encode()).digest()
-        )
+        text = ""
         if self._cache is not None:
+            text = self._base(
+                json.dumps(sorted(shapes.items())), hashlib.sha256(repr(key).encode()).digest()
+            )
             later.finish()  # it may be this one
         module = self._kept(text)
         fresh = module is None

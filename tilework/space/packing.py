@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,7 @@ class Packing:
         Raises:
             ValueError: the array has another shape than the packing was made for.
         """
-        if tuple(array.shape) != self.shape:
-            raise ValueError(f"packing expects shape {list(self.shape)}, got {list(array.shape)}")
+        self._check(array)
         transform, shape = self.transform, self.shape
         parts: Iterable[tuple[slice | None, NDArray[Any]]] = [(None, array)]
         first, kind = 0, array.dtype
@@ -67,14 +67,51 @@ class Packing:
             begin = [0] * len(shape)
             if part is not None:
                 begin[first] = part.start
-            if self.limits is not None:
-                some = np.clip(some, *self.limits)
-            self._place(out, round_tf32(some) if self.tf32 else some, begin)
+            self._place(out, some, begin)
         self._fill(out, shape)
         return out
 
+    def pieces(
+        self, array: NDArray[Any], out: NDArray[Any], nbytes: int
+    ) -> list[Callable[[], object]]:
+        """Calls that together do what `apply` does, in any order and by any threads.
+
+        Args:
+            out: where all of it is written, of `packed_shape`.
+            nbytes: about how many bytes of a large array each call reads.
+
+        Raises:
+            ValueError: the array has another shape than the packing was made for.
+        """
+        self._check(array)
+        if self.transform is not None or array.nbytes < 2 * nbytes or not self.shape:
+            return [partial(self.apply, array, out)]
+        dim, rows = self._outermost()
+        size = self.shape[dim]
+        step = max(nbytes * size // (array.nbytes * rows), 1) * rows
+        calls: list[Callable[[], object]] = [partial(self._fill, out, self.shape)]
+        for start in range(0, size, step):
+            begin = [start if d == dim else 0 for d in range(array.ndim)]
+            some = array[(*[slice(None)] * dim, slice(start, start + step))]
+            calls.append(partial(self._place, out, some, begin))
+        return calls
+
+    def _outermost(self) -> tuple[int, int]:
+        """The dimension that the outermost axis of several tiles is of, and points of its tile."""
+        axes = [(d, tiles, i) for d, tiles in enumerate(self.tiles) for i in range(len(tiles))]
+        cut = (axes[place] for place in self.order)
+        dim, tiles, i = next((one for one in cut if one[1][one[2]] > 1), axes[self.order[0]])
+        return dim, math.prod(tiles[i + 1 :])
+
+    def _check(self, array: NDArray[Any]) -> None:
+        if tuple(array.shape) != self.shape:
+            raise ValueError(f"packing expects shape {list(self.shape)}, got {list(array.shape)}")
+
     def _place(self, out: NDArray[Any], array: NDArray[Any], begin: Sequence[int]) -> None:
         """Write a part of the tensor that begins there where it belongs."""
+        if self.limits is not None:
+            array = np.clip(array, *self.limits)
+        array = round_tf32(array) if self.tf32 else array
         ranges = zip(self.tiles, begin, array.shape, strict=True)
         for blocks in itertools.product(*[[*_blocks(t, a, a + n)] for t, a, n in ranges]):
             cut = [s for axes, _ in blocks for s in axes]

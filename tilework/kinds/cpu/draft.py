@@ -62,12 +62,12 @@ class CpuDraft(Draft):
         return np.stack(self._cost(sketch, rows).seconds, axis=1)
 
     @override
-    def least(self, sketch: Sketch) -> float:
+    def least(self, sketch: Sketch, closely: bool = False) -> float:
         from tilework.kinds.cpu.features.least import least_seconds
         from tilework.kinds.cpu.features.slabs import least_of_slabs
 
         machine = self._machine(sketch)
-        least = sum(least_seconds(block, machine) for block in sketch.blocks)
+        least = sum(least_seconds(block, machine, closely) for block in sketch.blocks)
         return least if sketch.slabs is None else least_of_slabs(least, sketch, machine)
 
     @override

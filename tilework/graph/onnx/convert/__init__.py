@@ -13,7 +13,6 @@ from tilework.graph.onnx.convert import (
     elementwise,
     indexing,
     matrices,
-    microsoft,
     normal,
     quantised,
     random,
@@ -40,8 +39,13 @@ CONVERTERS: dict[str, Converter] = {
 
 def converter(domain: str, op: str) -> Converter | None:
     """What converts an operator; None if nothing does."""
-    if domain in ("", "ai.onnx"):
-        return CONVERTERS.get(op) or microsoft.IN_THE_STANDARD_DOMAIN.get(op)
+    standard = domain in ("", "ai.onnx")
+    if standard and op in CONVERTERS:
+        return CONVERTERS[op]
+    from tilework.graph.onnx.convert import microsoft  # which most models have nothing of
+
+    if standard:
+        return microsoft.IN_THE_STANDARD_DOMAIN.get(op)
     return microsoft.CONVERTERS.get(op) if domain == "com.microsoft" else None
 
 
