@@ -148,15 +148,19 @@ def convolution(
     taps: int = 3,
     pads: tuple[int, ...] = (1, 1, 1, 1),
     finish: str = "relu",
+    groups: tuple[int, ...] = (),
 ) -> te.ComputeDAG:
     """A convolution of 16 channels with constant weights, and what follows it."""
     n, h, w = size
-    x = te.placeholder((n, h, w, 16), name="x")
-    weight = te.placeholder((taps, taps, 16, 16), name="weight")
-    y = ops.conv(x, weight, (1, 1), pads, layout_free=True)
+    x = te.placeholder((n, h, w, *groups, 16), name="x")
+    weight = te.placeholder((taps, taps, 16, *groups, 16), name="weight")
+    if groups:
+        y = ops.grouped_conv(x, weight, (1, 1), pads, (1, 1), layout_free=True)
+    else:
+        y = ops.conv(x, weight, (1, 1), pads, layout_free=True)
     inputs = [x, weight, te.placeholder((16,), name="bias")]
     if finish == "relu":
-        z = te.compute(y.shape, lambda *i: te.maximum(y[i] + inputs[2][i[3]], 0.0), name="z")
+        z = te.compute(y.shape, lambda *i: te.maximum(y[i] + inputs[2][i[-1]], 0.0), name="z")
         return te.ComputeDAG([*inputs, z])
     if finish == "turned":
         return te.ComputeDAG([*inputs[:2], te.compute(y.shape, lambda b, i, j, c: y[b, j, i, c])])
@@ -177,6 +181,7 @@ CONVOLUTIONS = {
     "of 5 taps": convolution((1, 8, 12), 5, (2, 2, 2, 2)),
     "with a residual": convolution(finish="residual"),
     "with tiles over the ends": convolution((1, 30, 12)),
+    "of groups": convolution((2, 8, 9), groups=(3,)),
 }
 
 

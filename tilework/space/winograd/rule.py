@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tilework.space.state import Restart, State
+from tilework.space.state import LastRestart, Restart, State
 from tilework.space.winograd.rewrite import Variant, winograd_variants
 from tilework.te.analysis import AccessAnalysis
 from tilework.te.dag import ComputeDAG
@@ -14,14 +14,15 @@ from tilework.te.tensor import Compute
 def winograd(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Also: a convolution with constant weights as transforms and products, one DAG a tile size.
 
-    Nothing is decided there; the sketches of these DAGs come after those of the direct form.
+    Nothing is decided there; the sketches of these DAGs come after those of the direct form, and
+    where channels are in groups behind all others.
     """
     if state.form or not op.reduce_axes:
         return []
-    return Restart(
-        state.restarted(AccessAnalysis.of(v.dag), v.name, v.transforms)
-        for v in _variants(facts.dag, op)
-    )
+    variants = _variants(facts.dag, op)
+    grouped = any(t.outputs > 1 for v in variants for t in v.transforms.values())
+    kind = LastRestart if grouped else Restart
+    return kind(state.restarted(AccessAnalysis.of(v.dag), v.name, v.transforms) for v in variants)
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ A slab reads the rows of its window; whether they lie on the map is asked of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tilework.frozen import frozen
@@ -91,7 +92,7 @@ def _rows_each(conv: Conv, wanted: int, least: int, cores: int) -> int | None:
 
 def _by_rows(conv: Conv) -> bool:
     """Whether it is one over maps: images, then rows and columns that are both transformed."""
-    images, *maps, _ = conv.windows
+    images, *maps = conv.windows[: -1 - len(conv.groups)]
     plain = images.tap is None and images.stride == 1
     return plain and len(maps) == 2 and all(w.transformed for w in maps)
 
@@ -102,6 +103,7 @@ def _line_bytes(conv: Conv, tile: int) -> int:
     assert columns is not None
     assert channels is not None
     points = (tile + conv.taps - 1) ** 2 * -(-columns.typical // tile)
+    points *= math.prod(a.typical for a in conv.groups)
     return points * (channels.typical + conv.op.axes[-1].typical) * _BYTES
 
 
@@ -153,7 +155,7 @@ def _padding(conv: Conv) -> _Padding | None:
 def _places(dag: ComputeDAG, conv: Conv, padding: _Padding) -> dict[Operation, Places] | None:
     """Images and rows of the output are those of all stages; None where they are not."""
     output = dag.outputs[0].op
-    by_row: Places = (0, 1, None, None)
+    by_row: Places = (0, 1, *(None,) * len(conv.op.shape[2:]))
     read_once = {conv.data.op, padding.source}
     places: dict[Operation, Places] = {output: by_row}
     if len(output.shape) != len(by_row):
