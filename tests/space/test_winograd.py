@@ -25,7 +25,7 @@ from tilework.space.straightline import straight_line
 from tilework.space.winograd import WeightTransform, winograd_variants
 from tilework.space.winograd.error import rounding_error
 from tilework.space.winograd.matrices import data_matrix, result_matrix, weight_matrix
-from tilework.space.winograd.rule import winograd
+from tilework.space.winograd.rule import winograd_of_groups
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -254,7 +254,7 @@ def test_forms_of_groups_stand_behind_all_other_sketches():
     """Numbers and rows of the others are what they were before there were such forms."""
     task = SearchTask(GROUPED, Target(x86("x86-64-v3", 2)))
     sketches = SearchSpace.derive(GROUPED, task.target).sketches
-    rules = [r for r in CPU_RULES if r is not winograd]
+    rules = [r for r in CPU_RULES if r is not winograd_of_groups]
     direct = SearchSpace.derive(GROUPED, task.target, rules).sketches
     assert [s.name for s in sketches[: len(direct)]] == [s.name for s in direct]
     assert all(s.transforms for s in sketches[len(direct) :])

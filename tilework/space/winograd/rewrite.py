@@ -55,11 +55,16 @@ _SUMS = ("ra", "rb")
 
 @frozen(eq=False)
 class Variant:
-    """Another DAG that computes the same outputs, and how its weights differ."""
+    """Another DAG that computes the same outputs, and how its weights differ.
+
+    Attributes:
+        groups: whether channels are in groups.
+    """
 
     name: str
     dag: ComputeDAG
     transforms: dict[str, WeightTransform]
+    groups: bool
 
 
 def winograd_variants(
@@ -94,7 +99,8 @@ def _rewrite(dag: ComputeDAG, conv: Conv, m: int) -> Variant:
     taps = [w.tap.extent for w in conv.windows[:-1] if w.tap is not None]
     sizes = [m if w.transformed else 1 for w in conv.windows[:-1] if w.tap is not None]
     name = f"F({'x'.join(map(str, sizes))}, {'x'.join(map(str, taps))})"
-    return Variant(f"winograd {name}", replaced(dag, new)[0], {conv.weight.name: transform})
+    transforms = {conv.weight.name: transform}
+    return Variant(f"winograd {name}", replaced(dag, new)[0], transforms, bool(conv.groups))
 
 
 def _weight_transform(conv: Conv, m: int) -> WeightTransform:

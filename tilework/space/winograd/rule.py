@@ -14,15 +14,24 @@ from tilework.te.tensor import Compute
 def winograd(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
     """Also: a convolution with constant weights as transforms and products, one DAG a tile size.
 
-    Nothing is decided there; the sketches of these DAGs come after those of the direct form, and
-    where channels are in groups behind all others.
+    Nothing is decided there; the sketches of these DAGs come after those of the direct form.
     """
+    return Restart(_restarted(facts, state, op, groups=False))
+
+
+def winograd_of_groups(facts: AccessAnalysis, state: State, op: Compute) -> list[State]:
+    """The same for a convolution whose channels are in groups, behind all other sketches."""
+    return LastRestart(_restarted(facts, state, op, groups=True))
+
+
+def _restarted(facts: AccessAnalysis, state: State, op: Compute, groups: bool) -> list[State]:
     if state.form or not op.reduce_axes:
         return []
-    variants = _variants(facts.dag, op)
-    grouped = any(t.outputs > 1 for v in variants for t in v.transforms.values())
-    kind = LastRestart if grouped else Restart
-    return kind(state.restarted(AccessAnalysis.of(v.dag), v.name, v.transforms) for v in variants)
+    return [
+        state.restarted(AccessAnalysis.of(v.dag), v.name, v.transforms)
+        for v in _variants(facts.dag, op)
+        if v.groups == groups
+    ]
 
 
 @lru_cache(maxsize=256)
