@@ -12,6 +12,7 @@ from tests.graph.run_plan import relative_error, run_nodes, run_plan
 from tests.graph.test_passes import Maker, ops
 from tilework.graph import Network, zoo
 from tilework.graph.passes import (
+    delay_transposes,
     fold_constants,
     fold_pads,
     merge_equal,
@@ -173,6 +174,71 @@ class TestSinkTransposes:
         x = m.op("transpose", m.input("x", (3, 4)), perm=(1, 0))
         net = m.finish([m.op("relu", x), m.op("exp", x)])
         assert str(sink_transposes(net)) == str(net)
+
+
+def attended(other: tuple[int, ...], *, also: bool = False) -> Network:
+    """Groups of channels, summed, and summed again with a factor each, as ResNeSt has them."""
+    m = Maker("net")
+    x, scale = m.input("x", (2, 5, 6, 8)), m.input("scale", other)
+    groups = m.op("reshape", m.op("exp", x), shape=(2, 5, 6, 2, 4))
+    t = m.op("transpose", groups, perm=(0, 3, 4, 1, 2))
+    z = m.op("reduce_sum", t, axes=(1,), keepdims=False)
+    y = m.op("reduce_sum", m.op("multiply", scale, t), axes=(1,), keepdims=True)
+    y = m.op("reshape", y, shape=(2, 4, 5, 6))
+    back = [m.op("transpose", v, perm=(0, 2, 3, 1)) for v in (y, z)]
+    return m.finish([*back, t] if also else back)
+
+
+class TestDelayTransposes:
+    def test_reductions_read_what_is_transposed(self) -> None:
+        net = attended((2, 2, 4, 1, 1))
+        new = merge_views(delay_transposes(net))
+        assert "transpose" not in ops(new)
+        same(net, new)
+
+    @pytest.mark.parametrize(
+        "net",
+        [
+            attended((2, 2, 4, 5, 1)),  # whose other operand would be copied
+            attended((2, 2, 4, 1, 1), also=True),  # which is wanted as it is
+        ],
+    )
+    def test_a_transpose_that_is_needed_stays(self, net) -> None:
+        new = merge_views(delay_transposes(net))
+        assert ops(new)["transpose"] == ops(net)["transpose"]
+        same(net, new)
+
+    def test_concatenations_behind_reshapes(self) -> None:
+        m = Maker("net")
+        parts = [m.op("transpose", m.input(n, (2, 5, 1, 4)), perm=(0, 2, 3, 1)) for n in "xyz"]
+        t = m.op("concat", *parts, axis=1)
+        net = m.finish([m.op("reduce_max", t, axes=(-3,), keepdims=False)])
+        new = merge_views(delay_transposes(net))
+        assert ops(new) == {"concat": 1, "reduce_max": 1, "transpose": 1}
+        same(net, new)
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_random_reductions(self, seed) -> None:
+        rng, m = np.random.default_rng(seed), Maker("net")
+        rank = int(rng.integers(2, 6))
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4], rank))
+        perm = tuple(int(d) for d in rng.permutation(rank))
+        t = m.op("transpose", m.op("exp", m.input("x", shape)), perm=perm)
+        turned, outputs = [shape[p] for p in perm], []
+        for _ in range(int(rng.integers(1, 4))):
+            axes = tuple(int(d) for d in rng.permutation(rank)[: int(rng.integers(0, rank + 1))])
+            axes = tuple(d - rank if rng.random() < 0.5 else d for d in axes)
+            axes = axes if rng.random() < 0.8 else None  # all of them
+            kind = str(rng.choice(["sum", "max", "mean", "l2", "log_sum_exp"]))
+            keeps = bool(rng.random() < 0.5)
+            outputs.append(m.op(f"reduce_{kind}", t, axes=axes, keepdims=keeps))
+        if rng.random() < 0.7:
+            first = int(rng.integers(0, 2))
+            other = [n if rng.random() < 0.5 else 1 for n in turned][first:]
+            operands = [t, m.c(*other) if rng.random() < 0.5 else m.input("y", tuple(other))]
+            outputs.append(m.op("add", *rng.permutation(operands)))
+        net = m.finish(outputs)
+        same(net, merge_views(delay_transposes(net)))
 
 
 class TestFoldPads:

@@ -13,15 +13,19 @@ from tests.hosts import on_x86, runs_x86, x86
 from tilework import te
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.kinds.cpu.rules import CPU_RULES
 from tilework.kinds.cpu.tactics import TACTICS
 from tilework.model.draft import draft_of
+from tilework.model.drafted import best_drafted
 from tilework.ops.conv import output_size
 from tilework.ops.pad import pad
 from tilework.runtime.arrays import aligned_copy, aligned_empty
 from tilework.space import SearchSpace
 from tilework.space.straightline import straight_line
 from tilework.space.winograd import WeightTransform, winograd_variants
+from tilework.space.winograd.error import rounding_error
 from tilework.space.winograd.matrices import data_matrix, result_matrix, weight_matrix
+from tilework.space.winograd.rule import winograd_of_groups
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -91,34 +95,40 @@ def test_it_applies_to_wide_constant_odd_stride_1_convolutions_only(arguments):
 
 
 def windows(
-    sizes, taps, cin, cout, *, batch=1, pads=None, strides=None, dilations=None, order=None
-):
-    """A convolution over any number of dimensions; the weights' dimensions in ``order``."""
-    n = len(sizes)
+    sizes, taps, cin, cout, *, batch=1, pads=None, strides=None, dilations=None, order=None,
+    groups=(),
+):  # fmt: skip
+    """A convolution over any number of dimensions; the weights' dimensions in ``order``.
+
+    ``groups`` is a number of groups, of ``cin`` and ``cout`` channels each, or none.
+    """
+    n, rest = len(sizes), (0,) * (1 + len(groups))
     pads, strides, dilations = pads or [(1, 1)] * n, strides or [1] * n, dilations or [1] * n
-    data = te.placeholder((batch, *sizes, cin), "p0")
-    inside = pad(data, (0, *(b for b, _ in pads), 0), (0, *(a for _, a in pads), 0), name="pad")
+    data = te.placeholder((batch, *sizes, *groups, cin), "p0")
+    before, after = zip(*pads, strict=True)
+    inside = pad(data, (0, *before, *rest), (0, *after, *rest), name="pad")
     out = [
         output_size(*each)
         for each in zip(sizes, taps, *zip(*pads, strict=True), strides, dilations, strict=True)
     ]
-    order = order or range(n + 2)
-    shape = (*taps, cin, cout)
+    shape = (*taps, cin, *groups, cout)
+    order = order or range(len(shape))
     weight = te.placeholder(tuple(shape[d] for d in order), "p1")
     reduce = [te.reduce_axis(t, f"r{i}") for i, t in enumerate(taps)]
     rc = te.reduce_axis(cin, "rc")
 
     def body(*at):
-        where = [
-            y * s + r * d for y, s, r, d in zip(at[1:-1], strides, reduce, dilations, strict=True)
-        ]
-        own = (*reduce, rc, at[-1])
-        product = inside[(at[0], *where, rc)] * weight[tuple(own[d] for d in order)]
+        moved = zip(at[1 : n + 1], strides, reduce, dilations, strict=True)
+        where = [y * s + r * d for y, s, r, d in moved]
+        own = (*reduce, rc, *at[n + 1 :])
+        product = (
+            inside[(at[0], *where, *at[n + 1 : -1], rc)] * weight[tuple(own[d] for d in order)]
+        )
         return te.sum(product, axis=[*reduce, rc])
 
     conv = te.compute(
-        (batch, *out, cout), body, "conv", {"layout_free": ("p1",)},
-        axis_names=[f"i{k}" for k in range(n + 2)],
+        (batch, *out, *groups, cout), body, "conv", {"layout_free": ("p1",)},
+        axis_names=[f"i{k}" for k in range(len(shape))],
     )  # fmt: skip
     return te.ComputeDAG([data, weight, conv])
 
@@ -138,6 +148,10 @@ FORMS = {
     "F(1x2, 1x7)": windows((3, 17), (1, 7), 16, 20, pads=[(0, 0), (3, 3)]),
     "F(2x1, 7x1)": windows((8, 3), (7, 1), 17, 16, pads=[(3, 3), (0, 0)], batch=2),
     "F(1x2, 7x7)": windows((9, 8), (7, 7), 16, 16, pads=[(3, 3), (3, 3)]),
+    "F(4x4, 3x3) of groups": windows((9, 6), (3, 3), 16, 17, groups=(3,)),
+    "F(2x2, 3x3) of groups": windows((7, 5), (3, 3), 17, 16, groups=(2,), order=(4, 2, 0, 3, 1)),
+    "F(4, 3) of groups": windows((13,), (3,), 16, 24, groups=(2,), batch=2),
+    "F(1x2x2, 3x3x3) of groups": windows((3, 4, 5), (3, 3, 3), 16, 16, groups=(2,)),
 }
 
 
@@ -184,6 +198,7 @@ def bound(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_windows_of_other_dimensions(form):
     task, rng, inputs, want = random_case(FORMS[form], NATIVE, 2)
+    form = form.removesuffix(" of groups")
     errors = generated(task, inputs, want, rng, 1, only=form)
     assert form in errors
     assert errors[form] < bound(form)
@@ -223,12 +238,58 @@ def test_random_shapes(target):
         dag = windows(
             sizes, taps, *data.draw(st.tuples(*[st.sampled_from([16, 17, 23])] * 2)),
             batch=data.draw(st.sampled_from([1, 1, 2])), pads=pads,
+            groups=data.draw(st.sampled_from([(), (), (2,), (3,)])),
         )  # fmt: skip
         task, rng, inputs, want = random_case(dag, target, seed)
         for form, error in generated(task, inputs, want, rng, 1).items():
             assert error < bound(form), (str(dag), form)
 
     every()
+
+
+GROUPED = windows((14, 14), (3, 3), 24, 24, groups=(2,))
+
+
+def test_forms_of_groups_stand_behind_all_other_sketches():
+    """Numbers and rows of the others are what they were before there were such forms."""
+    task = SearchTask(GROUPED, Target(x86("x86-64-v3", 2)))
+    sketches = SearchSpace.derive(GROUPED, task.target).sketches
+    rules = [r for r in CPU_RULES if r is not winograd_of_groups]
+    direct = SearchSpace.derive(GROUPED, task.target, rules).sketches
+    assert [s.name for s in sketches[: len(direct)]] == [s.name for s in direct]
+    assert all(s.transforms for s in sketches[len(direct) :])
+    assert len(sketches) > len(direct)
+
+
+def test_few_channels_a_group_stay_direct():
+    assert winograd_variants(windows((14, 14), (3, 3), 8, 8, groups=(4,))) == []
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "znver4"])
+@pytest.mark.parametrize("size, channels, groups", [(56, 32, 2), (28, 40, 5)])
+def test_the_draft_takes_the_form_of_groups_that_pays(cpu, size, channels, groups):
+    """ResNeSt's and RegNet's: on an AVX2 machine they take half the time of the direct form."""
+    task = SearchTask(
+        windows((size,) * 2, (3, 3), channels, 64, groups=(groups,)), Target(x86(cpu, 1))
+    )
+    choice = best_drafted(
+        task.workload_key, str(task.target), SearchSpace.of(task).sketches, draft_of(task.target)
+    )
+    assert choice is not None
+    form = SearchSpace.of(task).sketch(choice.choice.sketch_id).form
+    assert form.startswith("winograd F(4x4, 3x3)")  # slab by slab, or in one piece
+
+
+def test_the_error_of_groups_is_that_of_each():
+    """Weights of one group among small ones: its error counts, relative to the largest output."""
+    (variant,) = winograd_variants(GROUPED, (4,))
+    transform, rng = variant.transforms["p1"], np.random.default_rng(0)
+    weight = rng.standard_normal(transform.source).astype("float32")
+    alone = WeightTransform(4, (3, 3, 24, 24), (0, 1), (2, 3))
+    each = [rounding_error(alone, weight[..., g, :]) for g in range(2)]
+    assert 0.5 * min(each) < rounding_error(transform, weight) < 2 * max(each)
+    weight[..., 0, :] += 1000 * weight.mean(axis=(0, 1, 2))[0]
+    assert rounding_error(transform, weight) > 0.3 * rounding_error(alone, weight[..., 0, :])
 
 
 def test_transforms_take_few_operations():

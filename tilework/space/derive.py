@@ -15,7 +15,16 @@ from typing import NamedTuple
 from tilework.errors import ScheduleError
 from tilework.space.blocks import Block
 from tilework.space.nests import Capability, blocks_of
-from tilework.space.state import Branch, LastVariants, Later, Restart, Rule, State, Variants
+from tilework.space.state import (
+    Branch,
+    LastRestart,
+    LastVariants,
+    Later,
+    Restart,
+    Rule,
+    State,
+    Variants,
+)
 from tilework.te.tensor import Compute
 
 _MAX_STATES = 4096
@@ -41,8 +50,17 @@ def derive(
     Raises:
         ScheduleError: no rule applies to a stage, or the rules never come to an end.
     """
+    done, behind = _derived([first], rules)
+    if behind:
+        done += _derived(behind, rules)[0]
+    return [(blocks_of(s, capabilities), s) for s in done]
+
+
+def _derived(first: Sequence[State], rules: Sequence[Rule]) -> tuple[list[State], list[State]]:
+    """All final states from the first ones on, and the states of `LastRestart`s."""
     done: list[State] = []
-    waiting, seen = deque([first]), set[str]()
+    behind: list[State] = []
+    waiting, seen = deque(first), set[str]()
     variants: deque[State] = deque()
     last: deque[State] = deque()
     most = _MAX_STATES
@@ -62,14 +80,14 @@ def derive(
                 successors += visited.successors
                 variants += visited.variants
                 last += visited.last
-                for new in visited.restarts:
-                    if new.form not in seen:
-                        seen.add(new.form)
-                        waiting.append(new)
+                for later, restarts in ((waiting, visited.restarts), (behind, visited.behind)):
+                    new = [s for s in restarts if s.form not in seen]
+                    seen.update(s.form for s in new)
+                    later.extend(new)
             if len(successors) + len(done) > _MAX_STATES:
                 raise ScheduleError(f"the rules lead to more than {_MAX_STATES} sketches")
             states = successors
-    return [(blocks_of(s, capabilities), s) for s in done[:most]]
+    return done[:most], behind
 
 
 class _Visited(NamedTuple):
@@ -79,6 +97,7 @@ class _Visited(NamedTuple):
     variants: list[State]
     last: list[State]
     restarts: list[State]
+    behind: list[State]
 
 
 def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
@@ -88,6 +107,7 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
     variants: list[State] = []
     last: list[State] = []
     restarts: list[State] = []
+    behind: list[State] = []
     for rule in rules:
         successors = rule(state.facts, state, op)
         if type(successors) is list and not successors:
@@ -98,7 +118,7 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
                 "return a list of states, [] to pass"
             )
         if isinstance(successors, Restart):
-            restarts += successors
+            (behind if isinstance(successors, LastRestart) else restarts).extend(successors)
             continue
         for new in successors:
             if not new.decided(op) and new.prepared == state.prepared:
@@ -120,7 +140,7 @@ def _visit(state: State, op: Compute, rules: Sequence[Rule]) -> _Visited:
         raise ScheduleError(
             f"no rule applies to stage {op.name}; end the rules with tilework.space.rules.skip"
         )
-    return _Visited(out + late, variants, last, restarts)
+    return _Visited(out + late, variants, last, restarts, behind)
 
 
 def rule_name(rule: Rule) -> str:

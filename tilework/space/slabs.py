@@ -42,10 +42,13 @@ class Slabs:
         places: by tensor, in this order, which dimensions are rows.
         rows, counts: by row axis: points in a slab, and number of slabs.
         cores: of the machine; slabs are computed by one each.
-        vars: by row axis, the number of a slab: what depends on the place of its rows says so.
+        vars: by row axis, the number of a slab: what depends on the place of its rows says so. Of
+            an axis with rows that are shared, its first row.
         margins: by tensor and row axis, how many rows before its place a slab's rows begin, and
             how many more there are than of the output.
         form, transforms: of the part, where it is a variant (`tilework.space.sketch.Sketch`).
+        shared: by row axis, rows of the last slab that are also of the one before it, which writes
+            them. None where no axis has any.
     """
 
     whole: ComputeDAG
@@ -58,6 +61,7 @@ class Slabs:
     margins: tuple[tuple[Margin, ...], ...]
     form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
+    shared: tuple[int, ...] = ()
 
     @property
     def each(self) -> int:

@@ -208,6 +208,10 @@ class Restart(Branch):
     """
 
 
+class LastRestart(Restart):
+    """A `Restart` of a later rule: behind all others, variants too, which keep their numbers."""
+
+
 Rule = Callable[[AccessAnalysis, State, Compute], list[State]]
 """``rule(facts, state, stage)``: successor states, see the module's text."""
 Rules = tuple[Rule, ...]

@@ -8,22 +8,30 @@ from functools import partial
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import OPERATORS, Pattern, Shape
-from tilework.index.extents import Extent
+from tilework.graph.operators.reductions import axes_of
+from tilework.index.extents import Extent, known_shape
 from tilework.index.symbols import exact_quotient
 from tilework.ops.einsum import Equation, parse
+from tilework.ops.reductions import REDUCTIONS
+
+_REDUCTIONS = {f"reduce_{kind}" for kind in REDUCTIONS}
 
 
 def fold_transposes(net: Network) -> Network:
     """Let products read transposed operands in place, and write transposed results.
 
     rewrite:
-        f(transpose(x), c) with one element in c      ->  transpose(f(x, c))
+        f(transpose(x), c)                            ->  transpose(f(x, reshape(c)))
+        reduce(transpose(x))                          ->  transpose(reduce(x))
+        concat(transpose(x), transpose(y))            ->  transpose(concat(x, y))
         reshape(transpose(x)) that splits dimensions  ->  transpose(reshape(x))
         matmul(transpose(a), b)                       ->  matmul(a, b; transpose_a), or back
         einsum(transpose(a), b; "ij,jk->ik")          ->  einsum(a, b; "ji,jk->ik")
         transpose(einsum(a, b; "bij,bjk->bik"))       ->  einsum(a, b; "bij,bjk->ibk")
 
-    The last dimension of a result stays: vectors of it are computed at once. Attention so reads
+    The first rule holds where c has one element; or where all others that read the transpose are
+    reductions, and the dimensions along which c is longer than 1 keep their order. The last
+    dimension of a product's result stays: vectors of it are computed at once. Attention so reads
     and writes its heads where the dense layers around it have them.
     """
 
@@ -49,7 +57,7 @@ def fold_transposes(net: Network) -> Network:
 
 
 def delay_transposes(net: Network) -> Network:
-    """The first two rules of `fold_transposes` alone: products are left as they are.
+    """The rules of `fold_transposes` that are not of products, which are left as they are.
 
     Once reshapes stand behind elementwise operators, transposes may, too, and meet others.
     """
@@ -57,20 +65,105 @@ def delay_transposes(net: Network) -> Network:
 
 
 def _delayed(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    if node.op in _REDUCTIONS:
+        return _reduction(net, b, node, inputs)
+    if node.op == "concat":
+        return _joined(net, b, node, inputs)
     if OPERATORS[node.op].pattern <= Pattern.BROADCAST:
         return _elementwise(net, b, node, inputs)
     return _reshape(net, b, node, inputs) if node.op == "reshape" else None
 
 
+def _reduction(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    before = b.node(inputs[0], "transpose")
+    if before is None or not _reduced(net, node.inputs[0], before.attrs["perm"]):
+        return None
+    perm, rank = before.attrs["perm"], len(before.attrs["perm"])
+    axes = axes_of(node.attrs, rank)
+    moved = tuple(sorted(perm[d] for d in axes))
+    attrs = {**node.attrs, "axes": moved}
+    if not node.attrs["keepdims"]:
+        left = [d for d in range(rank) if d not in moved]
+        perm = tuple(left.index(p) for d, p in enumerate(perm) if d not in axes)
+    if list(perm) == sorted(perm):
+        return b.op(node.op, before.inputs[0], name=node.name, **attrs)
+    y = b.op(node.op, before.inputs[0], name=f"{node.name}_before", **attrs)
+    return b.op("transpose", y, name=node.name, perm=perm)
+
+
+def _joined(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+    """Of a concatenation: all of its operands are transposed alike, for it alone."""
+    sources = [b.node(v, "transpose") for v in inputs]
+    perms = {None if s is None else tuple(s.attrs["perm"]) for s in sources}
+    (perm, *others) = perms
+    if perm is None or others or not all(map(net.alone, node.inputs)):
+        return None
+    operands = [s.inputs[0] for s in sources if s is not None]
+    axis = perm[node.attrs["axis"] % len(perm)]
+    y = b.op("concat", *operands, name=f"{node.name}_before", axis=axis)
+    return b.op("transpose", y, name=node.name, perm=perm)
+
+
 def _elementwise(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
-    wide = [i for i, v in enumerate(inputs) if math.prod(b.shape(v)) != 1]
-    if len(wide) == 1 and net.alone(node.inputs[wide[0]]):
-        before = b.node(inputs[wide[0]], "transpose")
-        if before is not None and b.shape(inputs[wide[0]]) == net.types[node.name].shape:
-            operands = [before.inputs[0] if i == wide[0] else v for i, v in enumerate(inputs)]
-            y = b.op(node.op, *operands, name=f"{node.name}_before", **node.attrs)
-            return b.op("transpose", y, name=node.name, perm=before.attrs["perm"])
+    permute = OPERATORS[node.op].permute
+    for i, v in enumerate(inputs):
+        before = b.node(v, "transpose")
+        if permute is None or before is None or b.shape(v) != net.types[node.name].shape:
+            continue
+        perm, others = before.attrs["perm"], [*inputs[:i], *inputs[i + 1 :]]
+        numbers = all(math.prod(b.shape(o)) == 1 for o in others)
+        if not ((numbers and net.alone(node.inputs[i])) or _reduced(net, node.inputs[i], perm)):
+            return None
+        back = _back(perm)
+        turned = [before.inputs[0] if o == v else _turned(b, o, back) for o in inputs]
+        y = b.op(node.op, *turned, name=f"{node.name}_before", **permute(node.attrs, back))
+        return b.op("transpose", y, name=node.name, perm=perm)
     return None
+
+
+def _reduced(net: Network, value: str, perm: Sequence[int]) -> bool:
+    """Whether reductions alone read a transposed value, and at most one elementwise operator.
+
+    The other operands of that one are transposed back by views.
+    """
+    readers = net.consumers[value]
+    others = [n for n in readers if n.op not in _REDUCTIONS]
+    if len(others) > 1 or len(others) == len(readers) or value in net.outputs:
+        return False
+    back = _back(perm)
+    return all(
+        OPERATORS[n.op].pattern <= Pattern.BROADCAST
+        and OPERATORS[n.op].permute is not None
+        and net.types[value].shape == net.types[n.name].shape
+        and sum(not keeps_order(_full(net.types[v].shape, back), back) for v in n.inputs) == 1
+        for n in others
+    )
+
+
+def _back(perm: Sequence[int]) -> tuple[int, ...]:
+    return tuple(list(perm).index(d) for d in range(len(perm)))
+
+
+def keeps_order(shape: Shape, perm: Sequence[int]) -> bool:
+    """Whether transposing only moves extents of 1."""
+    moved = [p for p in perm if shape[p] != 1]
+    return moved == sorted(moved)
+
+
+def _full(shape: Shape, perm: Sequence[int]) -> Shape:
+    """An operand's shape with as many dimensions as are transposed."""
+    return (*(1,) * (len(perm) - len(shape)), *shape)
+
+
+def _turned(b: Builder, value: str, perm: Sequence[int]) -> str:
+    """An operand, transposed by a view."""
+    if all(n == 1 for n in b.shape(value)):
+        return value
+    full = _full(b.shape(value), perm)
+    shape = tuple(full[p] for p in perm)
+    if value in b.constants:
+        return b.constant(b.constants[value].reshape(known_shape(shape)), value)
+    return b.op("reshape", value, shape=shape)
 
 
 def _reshape(net: Network, b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:

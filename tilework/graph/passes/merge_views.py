@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import Shape
-from tilework.graph.passes.fold_transposes import split_parts
+from tilework.graph.passes.fold_transposes import keeps_order, split_parts
 
 
 def merge_views(net: Network) -> Network:
@@ -30,14 +30,14 @@ def _rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if op == "transpose" and before is not None:
         x = before.inputs[0]
         attrs = {"perm": tuple(before.attrs["perm"][p] for p in attrs["perm"])}
-    if op == "transpose" and _keeps_order(b.shape(x), attrs["perm"]):
+    if op == "transpose" and keeps_order(b.shape(x), attrs["perm"]):
         op, attrs = "reshape", {"shape": tuple(b.shape(x)[p] for p in attrs["perm"])}
     before = b.node(x, "reshape")
     if op == "transpose" and before is not None:
         first = b.node(before.inputs[0], "transpose")
         if first is not None:
             merged = _merged(b.shape(first.inputs[0]), first.attrs["perm"], b.shape(x))
-            if merged is not None and _keeps_order(
+            if merged is not None and keeps_order(
                 merged[0], tuple(merged[1][p] for p in attrs["perm"])
             ):
                 shape = tuple(b.shape(x)[p] for p in attrs["perm"])
@@ -76,8 +76,3 @@ def _merged(shape: Shape, perm: Sequence[int], new: Shape) -> tuple[Shape, list[
         starts.append(first)
     order = sorted(range(len(new)), key=starts.__getitem__)
     return tuple(new[i] for i in order), [order.index(i) for i in range(len(new))]
-
-
-def _keeps_order(shape: Shape, perm: tuple[int, ...]) -> bool:
-    moved = [p for p in perm if shape[p] != 1]
-    return moved == sorted(moved)

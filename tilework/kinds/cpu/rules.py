@@ -19,7 +19,7 @@ from tilework.space.rules import (
 )
 from tilework.space.scattering import scatter_terms
 from tilework.space.state import Rules
-from tilework.space.winograd.rule import winograd
+from tilework.space.winograd.rule import winograd, winograd_of_groups
 
 RULES_VERSION = 6
 """Raised whenever a sketch or the meaning of its columns changes: rows of another version are
@@ -27,6 +27,7 @@ never replayed."""
 
 CPU_RULES: Rules = (
     winograd,
+    winograd_of_groups,
     scatter_terms,
     place_reduction_inside,
     place_reduction,

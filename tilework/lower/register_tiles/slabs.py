@@ -7,19 +7,38 @@ Before, for one slab, whose results wait in buffers of its own size::
 After::
 
     for s in parallel:  the same, one after the other, at rows s * 16 + i of inputs and outputs
+
+Of 40 rows, the last slab begins at row 24, and leaves the first 8 of its rows to the one before::
+
+    for s in parallel:
+      first = min(s * 16, 24)
+      the same at rows first + i, of which y stores those from s * 16 on
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from tilework.index.extents import Extent, known
 from tilework.index.strides import Strides
-from tilework.lower.common import const, nest, var_or_zero, weighted_sum
-from tilework.lower.ir import Buffer, Claim, Load, Program, Region, Seq, Stmt, Store
+from tilework.lower.common import const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.ir import (
+    Buffer,
+    Claim,
+    If,
+    Let,
+    Load,
+    Program,
+    Region,
+    Seq,
+    Stmt,
+    Store,
+    walk_stmts,
+)
 from tilework.space.slabs import Margin, Places, Slabs, any_row
-from tilework.te.expr import Expr, rewritten
+from tilework.te.expr import Axis, Expr, binary, compare, rewritten
 
 
 def over_slabs(program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -> Program:
@@ -36,7 +55,12 @@ def over_slabs(program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -
 class _Moved:
     def __init__(self, program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -> None:
         self.old, self.slabs = program, slabs
-        self.vars = slabs.vars
+        self.shared = slabs.shared or (0,) * len(slabs.vars)
+        self.numbers = [
+            loop_var(f"{v.name}.n", n) if s else v
+            for v, n, s in zip(slabs.vars, slabs.counts, self.shared, strict=True)
+        ]
+        self.in_part = False  # whether rows are left to the slab before
         self.buffers: dict[Buffer, Buffer] = {}
         self.places: dict[Buffer, Places] = {}
         self.margins: dict[Buffer, tuple[Margin, ...]] = {}
@@ -53,18 +77,41 @@ class _Moved:
     def program(self) -> Program:
         """See `over_slabs`."""
         old = self.old
-        stmts = [
-            nest([(v, v.extent, "serial") for v in region.parallel], self.stmt(region.body))
-            for region in old.regions
-        ]
-        parallel = tuple(v for v in self.vars if v.extent != 1)
+        body: Stmt = Seq(tuple(self._region(region) for region in old.regions))
+        for var, whole, count, rows, shared in self._each():
+            if shared:
+                last = const(rows * (known(count) - 1) - shared)
+                body = Let(var, binary("min", whole, last), body)
+        parallel = tuple(v for v in self.numbers if v.extent != 1)
         own = self._like(self.of(old.outputs[0]), self.places[old.outputs[0]])
         return Program(
             tuple(self.buffers[b] for b in old.inputs),
             tuple(self.buffers[b] for b in old.outputs),
             tuple(self.buffers[b] for b in old.temporaries),
-            (Region(old.regions[-1].name, parallel, Seq(tuple(stmts)), own=own),),
+            (Region(old.regions[-1].name, parallel, body, own=own),),
         )
+
+    def _each(self) -> Iterator[tuple[Axis, Expr, Extent, int, int]]:
+        """By row axis: the slab, its first row if none are shared, and `Slabs`."""
+        slabs = self.slabs
+        for var, number, count, rows, shared in zip(
+            slabs.vars, self.numbers, slabs.counts, slabs.rows, self.shared, strict=True
+        ):
+            yield var, weighted_sum([(var_or_zero(number), rows)]), count, rows, shared
+
+    def _region(self, region: Region) -> Stmt:
+        """A region of one slab; of the last one, without the rows that are the other's."""
+        loops = [(v, v.extent, "serial") for v in region.parallel]
+        body = nest(loops, self.stmt(region.body))
+        if not any(self.shared) or not any(
+            isinstance(s, Store) and s.buffer in self.old.outputs for s in walk_stmts(region.body)
+        ):
+            return body
+        self.in_part = True
+        part = nest(loops, self.stmt(region.body))
+        self.in_part = False
+        full = [compare(">=", var, whole) for var, whole, *_, shared in self._each() if shared]
+        return If(full[0], body, part)
 
     def _like(self, output: Buffer, rows: Places) -> frozenset[Buffer]:
         """The arguments of which slabs have the same places as of the output, and it."""
@@ -80,7 +127,19 @@ class _Moved:
                 "buffer": self.of(stmt.buffer),
                 "indices": self.at(stmt.buffer, held["indices"]),
             }
-        return replace(stmt, **held)
+        new = replace(stmt, **held)
+        return self._own(new) if self.in_part and isinstance(new, Store) else new
+
+    def _own(self, store: Store) -> Stmt:
+        """A store of the last slab, of rows that are not the other's."""
+        if store.buffer not in map(self.of, self.old.outputs):
+            return store
+        stmt: Stmt = store
+        places = self.places[self.old.outputs[0]]
+        for number, (_, whole, *_, shared) in enumerate(self._each()):
+            if shared:
+                stmt = If(compare(">=", store.indices[places.index(number)], whole), stmt)
+        return stmt
 
     def value(self, value: Any) -> Any:
         """What stands in a field of a statement, at the slab's place."""
@@ -115,5 +174,6 @@ class _Moved:
 
     def row(self, number: int, index: Expr, before: int) -> Expr:
         """A row of the slab as one of the whole."""
-        slab, rows = var_or_zero(self.vars[number]), self.slabs.rows[number]
-        return weighted_sum([(slab, rows), (index, 1), (const(1), -before)])
+        each = 1 if self.shared[number] else self.slabs.rows[number]
+        first = var_or_zero(self.slabs.vars[number])
+        return weighted_sum([(first, each), (index, 1), (const(1), -before)])

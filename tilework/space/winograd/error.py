@@ -1,12 +1,15 @@
 """Rounding error of a Winograd form with given weights, estimated on a sample of outputs.
 
 The form is computed in float32 as the kernel does, the direct form in float64, on a few tiles of
-data and those output channels whose weights are largest, plus some others. Half of the tiles hold
-unit normal data, half of them its absolute value, as after a ReLU.
+data and those output channels whose weights are largest, plus some others (of each group, those of
+the largest in any). Half of the tiles hold unit normal data, half of them its absolute value, as
+after a ReLU.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +39,7 @@ def rounding_error(transform: WeightTransform, weight: NDArray[Any]) -> float:
     taps = transform.taps
     alpha = m + taps - 1
     direct = _points_first(chosen, some)
-    u = chosen.apply(some)
-    u = u.reshape(alpha**axes, -1, u.shape[-1])
+    u = chosen.apply(some).reshape(alpha**axes, -1, direct.shape[-1])
     rng = np.random.default_rng(0)
     shape = (*(alpha,) * axes, _TILES, u.shape[1])
     normal = rng.standard_normal(shape).astype(np.float32)
@@ -58,18 +60,19 @@ def _sample(
     spread = np.linspace(0, count - 1, min(_CHANNELS, count)).astype(int)
     picked = np.array(sorted({*largest.tolist(), *spread.tolist()}))
     source = tuple(len(picked) if d == out else s for d, s in enumerate(transform.source))
-    chosen = WeightTransform(transform.tile, source, transform.window, transform.rest)
+    chosen = replace(transform, source=source)
     where: Any = (*(slice(None),) * out, picked)
     return chosen, weight[where]  # `np.take` would copy all of a view first
 
 
 def _points_first(transform: WeightTransform, weight: NDArray[Any]) -> NDArray[Any]:
-    """The weights as a float64 array (taps of the tiles, all other sums, channels)."""
+    """The weights as a float64 array (taps of the tiles, all other sums, groups and channels)."""
     order = (*transform.window, *transform.rest)
     gone = [d for d in range(weight.ndim) if d not in order]
     flat = weight.transpose((*order, *gone)).astype(np.float64)
     windows = transform.taps ** len(transform.window)
-    return flat.reshape(windows, -1, weight.shape[transform.rest[-1]])
+    outputs = math.prod(weight.shape[d] for d in transform.rest[-transform.outputs :])
+    return flat.reshape(windows, -1, outputs)
 
 
 def _error(

@@ -38,6 +38,8 @@ class Conv:
     Attributes:
         windows: one per dimension of the data; the last one is the channels'.
         weight_axes: axis of each dimension of the weights.
+        groups: the axis before the output's channels, where each of its points has channels and
+            weights of its own; else none.
     """
 
     op: Compute
@@ -45,6 +47,7 @@ class Conv:
     weight: Tensor
     windows: tuple[Window, ...]
     weight_axes: tuple[Axis, ...]
+    groups: tuple[Axis, ...] = ()
 
     @property
     def taps(self) -> int:
@@ -88,13 +91,22 @@ def _match(dag: ComputeDAG, op: Compute) -> Conv | None:
     if axes is None:
         return None
     windows = _windows(op, data)
-    if windows is None or set(axes) != {*op.reduce_axes, op.axes[-1]}:
+    if windows is None or not {*op.reduce_axes, op.axes[-1]} <= set(axes):
+        return None
+    groups = tuple(a for a in op.axes[:-1] if a in axes)
+    if groups and not _are_groups(groups, windows):
         return None
     channels = windows[-1].tap
     assert channels is not None
     if min(channels.typical, op.axes[-1].typical) < _MIN_CHANNELS:
         return None
-    return Conv(op, data.tensor, weight.tensor, windows, axes)
+    return Conv(op, data.tensor, weight.tensor, windows, axes, groups)
+
+
+def _are_groups(axes: tuple[Axis, ...], windows: tuple[Window, ...]) -> bool:
+    """Whether they are one axis, that of the dimension before the channels."""
+    *_, last, _channels = windows
+    return axes == (last.output,) and last.tap is None and last.stride == 1
 
 
 def _stored(e: Expr) -> Expr:

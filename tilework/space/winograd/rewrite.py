@@ -19,7 +19,10 @@ summed with the channels, as the first dimension of a 3x3x3 window::
 
 The points stand behind the rows of tiles: threads that share out the rows find in their own cache
 what they need of the step before. A schedule whose outermost loop over rows has one iteration
-takes the points first.
+takes the points first. Groups of channels, of which each has weights of its own, stand before the
+points::
+
+    bgemm(n, th, g, eps, nu, tw, f)  = sum over c data_pack[...] * U[eps, nu, c, g, f]
 """
 
 from __future__ import annotations
@@ -52,11 +55,16 @@ _SUMS = ("ra", "rb")
 
 @frozen(eq=False)
 class Variant:
-    """Another DAG that computes the same outputs, and how its weights differ."""
+    """Another DAG that computes the same outputs, and how its weights differ.
+
+    Attributes:
+        groups: whether channels are in groups.
+    """
 
     name: str
     dag: ComputeDAG
     transforms: dict[str, WeightTransform]
+    groups: bool
 
 
 def winograd_variants(
@@ -91,7 +99,8 @@ def _rewrite(dag: ComputeDAG, conv: Conv, m: int) -> Variant:
     taps = [w.tap.extent for w in conv.windows[:-1] if w.tap is not None]
     sizes = [m if w.transformed else 1 for w in conv.windows[:-1] if w.tap is not None]
     name = f"F({'x'.join(map(str, sizes))}, {'x'.join(map(str, taps))})"
-    return Variant(f"winograd {name}", replaced(dag, new)[0], {conv.weight.name: transform})
+    transforms = {conv.weight.name: transform}
+    return Variant(f"winograd {name}", replaced(dag, new)[0], transforms, bool(conv.groups))
 
 
 def _weight_transform(conv: Conv, m: int) -> WeightTransform:
@@ -99,8 +108,9 @@ def _weight_transform(conv: Conv, m: int) -> WeightTransform:
     taps = [w for w in conv.windows if w.tap is not None]
     window = tuple(where[w.tap] for w in taps if w.transformed and w.tap is not None)
     kept = tuple(where[a] for a in _summed(conv))
+    outputs = tuple(where[a] for a in (*conv.groups, conv.op.axes[-1]))
     shape = known_shape(conv.weight.shape)
-    return WeightTransform(m, shape, window, (*kept, where[conv.op.axes[-1]]))
+    return WeightTransform(m, shape, window, (*kept, *outputs), len(outputs))
 
 
 def _summed(conv: Conv) -> list[x.Axis]:
@@ -133,7 +143,7 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
     axes = [reduce_axis(m + conv.taps - 1, name) for name in sums]
 
     def body(*at: x.Axis) -> x.Expr:
-        here, rest = _apart(at, count)
+        here, rest = _apart(conv, at)
         index: list[x.Expr] = list(rest)
         for axis, d in zip(axes, _transformed(conv), strict=True):
             index[d] = index[d] * m + axis
@@ -142,9 +152,9 @@ def _data_pack(conv: Conv, m: int) -> Tensor:
             value = value * _matrix("B", data_matrix(m, conv.taps), axis, point)
         return te_sum(value, axis=axes)
 
-    names = _joined(points, [*_names(conv)[:-1], "c"])
+    names = _joined(conv, points, [*_names(conv)[:-1], "c"])
     return compute(
-        _joined([m + conv.taps - 1 for _ in points], cut),
+        _joined(conv, [m + conv.taps - 1 for _ in points], cut),
         body,
         "data_pack",
         {"const_axes": (*points, *sums)},
@@ -161,15 +171,19 @@ def _transformed(conv: Conv) -> list[int]:
     return [d for d, w in enumerate(conv.windows) if w.transformed]
 
 
-def _joined(points: Sequence[_T], others: Sequence[_T]) -> tuple[_T, ...]:
-    """Dimensions in order: the points go before the last two of the others."""
-    return (*others[:-2], *points, *others[-2:])
+def _joined(conv: Conv, points: Sequence[_T], others: Sequence[_T]) -> tuple[_T, ...]:
+    """Dimensions in order: groups and points go before the last tiles and the channels."""
+    first = len(others) - 2 - len(conv.groups)
+    tiles, *groups, channels = others[first:]
+    return (*others[:first], *groups, *points, tiles, channels)
 
 
-def _apart(at: Sequence[_T], count: int) -> tuple[tuple[_T, ...], tuple[_T, ...]]:
+def _apart(conv: Conv, at: Sequence[_T]) -> tuple[tuple[_T, ...], tuple[_T, ...]]:
     """The points and the others, of dimensions in order."""
-    first = len(at) - 2 - count
-    return tuple(at[first : first + count]), (*at[:first], *at[first + count :])
+    *before, tiles, channels = at
+    last = len(before) - len(_transformed(conv))
+    first = last - len(conv.groups)
+    return tuple(before[last:]), (*before[:first], tiles, *before[first:last], channels)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -184,12 +198,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
     """One product of data and weights per point, summed over channels and windows left alone."""
-    count = len(_transformed(conv))
     fresh = {a: reduce_axis(a.extent, a.name) for a in _summed(conv)}
 
     def body(*at: x.Axis) -> x.Expr:
         index: list[x.Expr] = []
-        points, rest = _apart(at, count)
+        points, rest = _apart(conv, at)
         for w, here in zip(conv.windows, (*rest[:-1], None), strict=True):
             tap = fresh.get(w.tap) if w.tap is not None else None
             if here is None:
@@ -200,21 +213,22 @@ def _bgemm(conv: Conv, pack: Tensor, weight: Tensor) -> Tensor:
             else:
                 moved: x.Expr = here if w.stride == 1 else here * w.stride
                 index.append(moved if tap is None else moved + tap * w.step)
-        value = pack[_joined(points, index)] * weight[(*points, *fresh.values(), at[-1])]
+        own = (*points, *fresh.values(), *rest[len(rest) - 1 - len(conv.groups) :])
+        value = pack[_joined(conv, points, index)] * weight[own]
         return te_sum(value, axis=list(fresh.values()))
 
-    points, packed = _apart(pack.shape, count)
+    points, packed = _apart(conv, pack.shape)
     tiles = [
         packed[d] if w.transformed else w.output.extent
         for d, w in enumerate(conv.windows)
         if w.output is not None
     ]
     return compute(
-        _joined(points, [*tiles, conv.op.axes[-1].extent]),
+        _joined(conv, points, [*tiles, conv.op.axes[-1].extent]),
         body,
         "bgemm",
         {"layout_free": (weight.name,)},
-        axis_names=_joined(_POINTS[:count], _names(conv)),
+        axis_names=_joined(conv, _POINTS[: len(points)], _names(conv)),
     )
 
 
@@ -226,7 +240,7 @@ def _output(conv: Conv, gemm: Tensor, m: int) -> Tensor:
 
     def body(*at: x.Axis) -> x.Expr:
         index: list[x.Expr] = [a // m if d in cut else a for d, a in enumerate(at)]
-        value: x.Expr = gemm[_joined(sums, index)]
+        value: x.Expr = gemm[_joined(conv, sums, index)]
         for axis, d in zip(sums, cut, strict=True):
             value = value * _matrix("A", result_matrix(m, conv.taps), axis, at[d] % m)
         return te_sum(value, axis=sums)

@@ -12,6 +12,7 @@ A slab reads the rows of its window; whether they lie on the map is asked of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tilework.frozen import frozen
@@ -48,12 +49,15 @@ def convolution_slabs(dag: ComputeDAG, least: int, wanted: int, cores: int) -> S
     places = None if padding is None else _places(dag, conv, padding)
     if padding is None or each is None or places is None:
         return None
-    counts = images, known(conv.op.shape[1]) // each
-    numbers, window = slab_vars(counts), conv.taps - 1
+    rows = known(conv.op.shape[1])
+    counts = images, -(-rows // each)
+    shared = counts[1] * each - rows
+    numbers, window = slab_vars((images, rows - each + 1) if shared else counts), conv.taps - 1
     bodies: dict[Operation, Expr] = {}
     if isinstance(conv.data.op, Compute):
         row = conv.data.op.axes[1]
-        bodies[conv.data.op] = padding.body(row, row + numbers[1] * each)
+        first = numbers[1] if shared else numbers[1] * each
+        bodies[conv.data.op] = padding.body(row, row + first)
     beyond = {op: (0, window) for op in (conv.data.op, padding.source)}
     variants = winograd_variants(part_of(dag, places, (1, each), beyond, bodies))
     if not variants:
@@ -70,13 +74,15 @@ def convolution_slabs(dag: ComputeDAG, least: int, wanted: int, cores: int) -> S
         margins=tuple(around if t.op is padding.source else own for t in dag.tensors),
         form=variants[-1].name,
         transforms=variants[-1].transforms,
+        shared=(0, shared) if shared else (),
     )
 
 
 def _rows_each(conv: Conv, wanted: int, least: int, cores: int) -> int | None:
     """Rows of the output in a slab: as many as wanted, but few enough for two slabs a core.
 
-    Slabs are alike, and tiles at their ends reach beyond them as little as at the map's end.
+    Slabs are alike, and tiles at their ends reach beyond them as little as at the map's end. Where
+    no such slabs are as small as wanted, they are of whole tiles, and the last one begins earlier.
     """
     rows, tile = conv.op.shape[1], TILES[conv.taps][-1]
     line = _line_bytes(conv, tile)
@@ -86,12 +92,16 @@ def _rows_each(conv: Conv, wanted: int, least: int, cores: int) -> int | None:
     lines = {n: -(-n // tile) for n in range(tile, rows // max(cores, 2) + 1) if rows % n == 0}
     lines = {n: here for n, here in lines.items() if here * (rows // n) <= most}
     near = [n for n, here in lines.items() if here * line <= wanted and rows // n >= 2 * cores]
+    if not near:
+        whole = {n: n // tile for n in range(tile, rows // max(2 * cores, 2) + 1, tile)}
+        whole = {n: here for n, here in whole.items() if here * -(-rows // n) <= most}
+        near = [n for n, here in whole.items() if here * line <= wanted or n == tile]
     return max(near, default=min(lines, default=None))
 
 
 def _by_rows(conv: Conv) -> bool:
     """Whether it is one over maps: images, then rows and columns that are both transformed."""
-    images, *maps, _ = conv.windows
+    images, *maps = conv.windows[: -1 - len(conv.groups)]
     plain = images.tap is None and images.stride == 1
     return plain and len(maps) == 2 and all(w.transformed for w in maps)
 
@@ -102,6 +112,7 @@ def _line_bytes(conv: Conv, tile: int) -> int:
     assert columns is not None
     assert channels is not None
     points = (tile + conv.taps - 1) ** 2 * -(-columns.typical // tile)
+    points *= math.prod(a.typical for a in conv.groups)
     return points * (channels.typical + conv.op.axes[-1].typical) * _BYTES
 
 
@@ -153,7 +164,7 @@ def _padding(conv: Conv) -> _Padding | None:
 def _places(dag: ComputeDAG, conv: Conv, padding: _Padding) -> dict[Operation, Places] | None:
     """Images and rows of the output are those of all stages; None where they are not."""
     output = dag.outputs[0].op
-    by_row: Places = (0, 1, None, None)
+    by_row: Places = (0, 1, *(None,) * len(conv.op.shape[2:]))
     read_once = {conv.data.op, padding.source}
     places: dict[Operation, Places] = {output: by_row}
     if len(output.shape) != len(by_row):

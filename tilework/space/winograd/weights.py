@@ -26,12 +26,14 @@ class WeightTransform:
         source: shape of the tensor before the transform.
         window: its dimensions of taps that become points, in order; all have the same extent.
         rest: the others that stay, in order; what is in neither has one element and goes.
+        outputs: how many of these, the last ones, the output has as well: groups and channels.
     """
 
     tile: int
     source: tuple[int, ...]
     window: tuple[int, ...]
     rest: tuple[int, ...]
+    outputs: int = 1
 
     @property
     def taps(self) -> int:

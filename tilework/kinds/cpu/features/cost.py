@@ -28,11 +28,13 @@ from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
 from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.once import cached_property
+from tilework.space.bounds import conjuncts
 from tilework.space.capabilities import Transform
 from tilework.space.matrix_unit import in_unit
 from tilework.space.nest import BlockNest
 from tilework.space.regions import scratch_bytes
-from tilework.te.expr import Axis, IfThenElse, walk
+from tilework.te.affine import linear
+from tilework.te.expr import Axis, Compare, Expr, IfThenElse, walk
 
 Floats = NDArray[np.float64]
 CALL_CYCLES = 200.0  # entering and leaving a region
@@ -333,11 +335,21 @@ def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) 
         taps = {s.reduce for s in transform.stages}
         dims = [d for a in facts.accesses for d in a.dims if d and taps & set(d)]
         counts = [float(a.typical) for d in dims for a in d if a not in taps]
+        steps = [step for d in dims for a, step in d.items() if a not in taps]
         slabs = {a for a in walk(transform.data.cond) if isinstance(a, Axis) and a.kind == "loop"}
-        if slabs:  # of rows, which come first
-            counts[0] *= math.prod(float(a.typical) for a in slabs)
+        for a in slabs:  # of rows, which come first
+            counts[0] *= _slabs(a, transform.data.cond, counts[0] * steps[0])
         border = 1.0 - float(np.prod([max(n - 2, 0) / n for n in counts]))
     return per_vector + machine.guard_cycles * reads_ * border
+
+
+def _slabs(var: Axis, cond: Expr, rows: float) -> float:
+    """How many slabs there are, of so many rows: ``var`` is a slab's number, or its first row."""
+    sides = [
+        linear(side) for c in conjuncts(cond) if isinstance(c, Compare) for side in (c.a, c.b)
+    ]
+    first = all(form is None or form.step(var) in (0, 1) for form in sides)
+    return math.ceil((var.typical - 1) / rows) + 1 if first else float(var.typical)
 
 
 def _extents(nest: BlockNest, tiles: dict[Axis, Floats]) -> dict[str, Floats]:
