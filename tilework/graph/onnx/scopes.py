@@ -77,10 +77,16 @@ class Scopes(OnnxContext):
     def define(self, name: str, meaning: Meaning) -> None:
         """Say what a name means.
 
+        A constant may be defined again, as Paddle's exporter does within loops.
+
         Raises:
-            NetworkError: it means something already.
+            NetworkError: it means something else already.
         """
         if self.defined(name):
+            if isinstance(meaning, np.ndarray) and name in self.constants:
+                known = self.constants[name]
+                if known.dtype == meaning.dtype and np.array_equal(known, meaning):
+                    return
             raise NetworkError(f"the file is corrupt: '{name}' is defined twice")
         self._defined.append(name)
         if isinstance(meaning, np.ndarray):
