@@ -30,6 +30,9 @@ Floats = NDArray[np.float64]
 
 _FINISH_WHOLE = 3.0
 """Operations on a finished sum of integers: a conversion and two multiply-adds."""
+_CONVERT = 1.0
+"""Of a vector of whole numbers that is read for multiply-adds with floats: it is widened and
+converted, mostly on other ports."""
 _UNPACK_BYTES = 1.5
 """Operations on a vector of bytes of fewer bits: a mask, and for every other one a shift."""
 
@@ -159,6 +162,8 @@ def block_facts(block: Block) -> BlockFacts:
         update, operand = _of_whole_sums(block, block.scaled)
     elif block.scaled is not None:  # a multiply-add; the scale is a factor of few sums
         update, operand = 1.0, _unpacking(block.scaled.terms)
+    elif block.reduce and block.dots is None:
+        operand = _converted(source, block.spatial)
     if not block.reduce:
         math_ops += _math(block.source)
     return BlockFacts(block, accesses, Walk.of(block, accesses), update, operand, finish, math_ops)
@@ -181,6 +186,18 @@ def _unpacking(e: x.Expr) -> float:
     operators = [n for n in nodes_of(e) if isinstance(n, x.Binary)]
     zeros = [n for n in operators if n.op == "-" and not isinstance(n.b, x.Const)]
     return float(len(zeros) + sum(n.op in (">>", "&") for n in operators))
+
+
+def _converted(e: x.Expr, spatial: tuple[x.Axis, ...]) -> float:
+    """Conversions of whole numbers to floats in a product of one vector that all rows share."""
+    factors = (e.a, e.b) if isinstance(e, x.Binary) and e.op == "*" else ()
+    return _CONVERT * sum(
+        isinstance(f, x.Cast)
+        and is_float(f.dtype)
+        and not is_float(f.a.dtype)
+        and {n for n in nodes_of(f) if n in spatial} == {spatial[-1]}
+        for f in factors
+    )
 
 
 def _of_whole_sums(block: Block, scaled: Scaled) -> tuple[float, float]:
