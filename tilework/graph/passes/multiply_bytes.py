@@ -31,10 +31,10 @@ def multiply_bytes(net: Network) -> Network:
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.op not in ("dense", "matmul") or "sums" in node.attrs:
             return None
-        found = _weights(b, node, inputs)
-        if found is None:
+        weights = _weights(b, node, inputs)
+        if weights is None:
             return None
-        names, turned = found
+        names, turned = weights
         q, scales, zeros = (b.constants[v].T if turned else b.constants[v] for v in names)
         by_channel = scales.size == 1 or scales.shape == (len(q), 1)
         if not by_channel or not np.isfinite(scales).all() or not large_bytes(q.shape):

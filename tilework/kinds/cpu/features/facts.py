@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 
 _FINISH_WHOLE = 3.0
 """Operations on a finished sum of integers: a conversion and two multiply-adds."""
+_STORE_UNPACKED = 2.0
+"""Of a vector of unpacked weights that goes to memory: scaled, converted, stored, and read."""
 _CONVERT = 1.0
 """Of a vector of whole numbers that is read for multiply-adds with floats: it is widened and
 converted, mostly on other ports."""
@@ -119,17 +121,21 @@ class BlockFacts:
         asked = [c for g in guards(self.block.source) for c in conjuncts(g.cond)]
         return not all(isinstance(c, x.Compare) and c in known for c in asked)
 
-    def busy(self, work: Floats, vectors: Floats, machine: Machine) -> Floats:
+    def busy(
+        self, work: Floats, vectors: Floats, machine: Machine, shared: Floats | float = 1.0
+    ) -> Floats:
         """Cycles of a reduction step of so many vectors of the tile, ports permitting.
 
         Args:
             work: vectors of the tile.
             vectors: those of one row.
             machine: whose ports.
+            shared: how many tiles share what is done to a vector of an operand.
         """
         busy = work * (self.update_ops / machine.fma_ports)
         if self.operand_ops:
-            busy = busy + vectors * (self.operand_ops / machine.fma_ports)
+            stored = np.where(np.asarray(shared) > 1, _STORE_UNPACKED, 0.0)
+            busy = busy + vectors * ((self.operand_ops + stored) / machine.fma_ports) / shared
         return busy
 
     def finish_cycles(self, machine: Machine) -> float:
