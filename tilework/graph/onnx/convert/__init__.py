@@ -15,6 +15,7 @@ from tilework.graph.onnx.convert import (
     matrices,
     microsoft,
     normal,
+    qonnx,
     quantised,
     random,
     reductions,
@@ -41,6 +42,8 @@ def converter(domain: str, op: str) -> Converter | None:
     """What converts an operator; None if nothing does."""
     if domain in ("", "ai.onnx"):
         return CONVERTERS.get(op) or microsoft.IN_THE_STANDARD_DOMAIN.get(op)
+    if domain in qonnx.DOMAINS:
+        return qonnx.CONVERTERS.get(op)
     return microsoft.CONVERTERS.get(op) if domain == "com.microsoft" else None
 
 
