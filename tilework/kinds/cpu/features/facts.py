@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ _FINISH_WHOLE = 3.0
 """Operations on a finished sum of integers: a conversion and two multiply-adds."""
 _STORE_UNPACKED = 2.0
 """Of a vector of unpacked weights that goes to memory: scaled, converted, stored, and read."""
+_STORE_FOR_ONE = 6.0
+"""The same where a single tile reads it, and waits for it."""
 _CONVERT = 1.0
 """Of a vector of whole numbers that is read for multiply-adds with floats: it is widened and
 converted, mostly on other ports."""
@@ -121,27 +124,42 @@ class BlockFacts:
         asked = [c for g in guards(self.block.source) for c in conjuncts(g.cond)]
         return not all(isinstance(c, x.Compare) and c in known for c in asked)
 
-    def busy(
-        self, work: Floats, vectors: Floats, machine: Machine, shared: Floats | float = 1.0
-    ) -> Floats:
+    def busy(self, work: Floats, vectors: Floats, machine: Machine, unpacked: Unpacked) -> Floats:
         """Cycles of a reduction step of so many vectors of the tile, ports permitting.
 
         Args:
             work: vectors of the tile.
             vectors: those of one row.
             machine: whose ports.
-            shared: how many tiles share what is done to a vector of an operand.
+            unpacked: how an operand is prepared.
         """
         busy = work * (self.update_ops / machine.fma_ports)
         if self.operand_ops:
-            stored = np.where(np.asarray(shared) > 1, _STORE_UNPACKED, 0.0)
-            busy = busy + vectors * ((self.operand_ops + stored) / machine.fma_ports) / shared
+            shared = unpacked.shared
+            alone = np.where(shared > 1, _STORE_UNPACKED, _STORE_FOR_ONE)
+            stored = np.where(unpacked.panel, alone, 0.0)
+            each = (self.operand_ops + stored) / machine.fma_ports
+            busy = busy + vectors * each / shared
         return busy
 
     def finish_cycles(self, machine: Machine) -> float:
         """Cycles per vector of a finished register tile: its epilogue, and the store."""
         plain, math = machine.finish_cycles * self.finish_ops, machine.math_cycles * self.math_ops
         return 1.0 + (plain + math) / machine.fma_ports
+
+
+class Unpacked(Protocol):
+    """How weights of a tile are unpacked: before it, and by how many tiles this is shared."""
+
+    @property
+    def panel(self) -> NDArray[np.bool_]:
+        """Whether they go to memory first."""
+        ...
+
+    @property
+    def shared(self) -> Floats:
+        """How many tiles read what was unpacked once."""
+        ...
 
 
 @lru_cache(maxsize=2048)

@@ -17,7 +17,7 @@ from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
 from tilework.once import cached_property
 from tilework.space.nest import BlockNest
-from tilework.space.panels import sharing
+from tilework.space.panels import panels, sharing
 from tilework.space.ragged import copies
 from tilework.te.expr import Axis
 
@@ -43,6 +43,11 @@ class TileShape:
         last = self.sizes[-1] if self.sizes else np.ones(nest.count)
         self.vectors = register_count(last, self.lanes)
         self.work = self.pixels * self.vectors
+
+    @cached_property
+    def panel(self) -> NDArray[np.bool_]:
+        """Whether weights are unpacked to memory before tiles are computed."""
+        return panels(self.nest)
 
     @cached_property
     def shared(self) -> Floats:
@@ -236,7 +241,7 @@ def step_cycles(
     pressure = pressure * np.where(unpacked > 0, _SUMS_WAIT, 1.0)
     updates = shape.work * facts.update_ops
     wait = _latency(shape, inner * (loads + updates), machine)
-    busy = facts.busy(shape.work, shape.vectors, machine, shape.shared)
+    busy = facts.busy(shape.work, shape.vectors, machine, shape)
     cycles = cycles + machine.spill_loads * pressure / machine.load_ports
     per_step = np.maximum(_together(busy, cycles), wait)
     if any(access.guarded for access in facts.inner):
@@ -255,7 +260,7 @@ def _unpacked_from(facts: BlockFacts, shape: TileShape) -> Floats | float:
     scaled = facts.block.scaled
     if scaled is None or scaled.whole is not None:
         return 0.0
-    return np.where(shape.shared > 1, 0.0, shape.vectors + _UNPACKS_WITH)
+    return np.where(shape.panel, 0.0, shape.vectors + _UNPACKS_WITH)
 
 
 def _loads(
@@ -339,7 +344,7 @@ def version_cycles(
     ``step`` is that of the full tile, which has the register tile's ``shape``.
     """
     work = pixels * vectors
-    busy = facts.busy(work, vectors, machine, shape.shared)
+    busy = facts.busy(work, vectors, machine, shape)
     if facts.windows:
         loads = step.base * work / shape.work
     else:
