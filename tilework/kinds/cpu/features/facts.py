@@ -131,10 +131,12 @@ class BlockFacts:
             work: vectors of the tile.
             vectors: those of one row.
             machine: whose ports.
-            unpacked: how an operand is prepared.
+            unpacked: how an operand is prepared; None: as it is multiplied.
         """
         busy = work * (self.update_ops / machine.fma_ports)
-        if self.operand_ops:
+        if self.operand_ops and unpacked is None:
+            return busy + vectors * (self.operand_ops / machine.fma_ports)
+        if self.operand_ops and unpacked is not None:
             shared = unpacked.shared
             alone = np.where(shared > 1, _STORE_UNPACKED, _STORE_FOR_ONE)
             stored = np.where(unpacked.panel, alone, 0.0)
