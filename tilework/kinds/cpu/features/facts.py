@@ -124,7 +124,9 @@ class BlockFacts:
         asked = [c for g in guards(self.block.source) for c in conjuncts(g.cond)]
         return not all(isinstance(c, x.Compare) and c in known for c in asked)
 
-    def busy(self, work: Floats, vectors: Floats, machine: Machine, unpacked: Unpacked) -> Floats:
+    def busy(
+        self, work: Floats, vectors: Floats, machine: Machine, unpacked: Unpacked | None = None
+    ) -> Floats:
         """Cycles of a reduction step of so many vectors of the tile, ports permitting.
 
         Args:
