@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
+from tasks.model_files import ModelFiles, read_briefly
 from tasks.network import (
     FEW_BITS,
     NetworkSpec,
@@ -41,7 +42,8 @@ class Extracted:
     """A network and its search tasks; ``weights[i]`` counts the calls of ``tasks[i]``.
 
     ``fingerprint`` identifies the network's content, whatever its file is called, and its
-    precision. ``loss`` is of a network that was quantised for it.
+    precision. ``loss`` is of a network that was quantised for it. ``files`` are those that hold
+    weights of it, and that must not be written to; None if there are none.
     """
 
     spec: NetworkSpec
@@ -50,6 +52,7 @@ class Extracted:
     tasks: list[SearchTask]
     weights: list[int]
     loss: Loss | None = None
+    files: ModelFiles | None = None
 
     @property
     def left(self) -> str:
@@ -71,8 +74,11 @@ class Extracted:
         return [line for line in (self.left, str(self.loss or "")) if line]
 
 
-def extract(spec: NetworkSpec, target: Target) -> Extracted:
+def extract(spec: NetworkSpec, target: Target, briefly: bool = False) -> Extracted:
     """Load a network and list its distinct tasks, in the order in which they first run.
+
+    Args:
+        briefly: large weights stay in the model's files: who asks is done with them soon.
 
     Raises:
         NetworkError: see `load_network`.
@@ -81,28 +87,35 @@ def extract(spec: NetworkSpec, target: Target) -> Extracted:
     import tilework as tw
 
     with stage("read"), tempfile.TemporaryDirectory() as folder:
-        loaded = load(spec, folder)
+        loaded = load(spec, folder, briefly)
     with stage("passes"):
         stored = stored_precision(spec.precision)
         tasks, weights = tw.extract_tasks(loaded.network, target, precision=stored)
-    return Extracted(spec, loaded.network, spec_fingerprint(spec), tasks, weights, loaded.loss)
+    return Extracted(
+        spec, loaded.network, spec_fingerprint(spec), tasks, weights, loaded.loss, loaded.files
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A network, the ONNX file that it is from (empty: none), and what it lost if quantised."""
+    """A network, the ONNX file that it is from (empty: none), and what it lost if quantised.
+
+    ``files`` as of `Extracted`.
+    """
 
     network: Network | Parts
     source: str
     loss: Loss | None
+    files: ModelFiles | None = None
 
 
-def load(spec: NetworkSpec, folder: str) -> Loaded:
+def load(spec: NetworkSpec, folder: str, briefly: bool = False) -> Loaded:
     """A network in the form that is asked for; one that is quantised for it leaves its file.
 
     Args:
         spec: which network.
         folder: where that file is written.
+        briefly: see `extract`.
 
     Raises:
         NetworkError: see `load_network` and `tasks.quantise.quantise`.
@@ -113,10 +126,13 @@ def load(spec: NetworkSpec, folder: str) -> Loaded:
             raise NetworkError(
                 f"--calibrate {spec.calibrate}: it belongs to --precision {' or '.join(FEW_BITS)}"
             )
+        content, files = None, None
+        if briefly and is_onnx(spec.network):
+            content, files = read_briefly(Path(spec.network))
         net = load_network(
-            spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict
+            spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict, content
         )
-        return Loaded(net, spec.source, None)
+        return Loaded(net, spec.source, None, files)
     if spec.sparse is not None:
         what = f"--precision {spec.precision}"
         raise NetworkError(f"{spec.network}: --sparse and {what} exclude each other")

@@ -105,7 +105,7 @@ def compile_levels(
     """
     out = []
     for target in targets:
-        extracted = extract(spec, target)
+        extracted = extract(spec, target, briefly=True)
         if extracted.left:
             raise ModuleError(
                 f"{spec.network} cannot become a shared library, which another engine has no part "
@@ -115,6 +115,8 @@ def compile_levels(
         check = finish.check(compiled)
         if check is not None and check.fault:
             raise RunFailed(f"{extracted.network.name} for {target}: {check.fault}")
+        if extracted.files is not None:
+            extracted.files.require_unchanged()
         out.append((extracted, compiled.tuned, check))
     return out
 

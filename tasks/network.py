@@ -14,6 +14,7 @@ from tilework.errors import NetworkError
 
 if TYPE_CHECKING:
     from tilework.graph import Network, Parts
+    from tilework.graph.onnx.files import ReadModel
     from tilework.graph.onnx.ranges import Given
     from tilework.target import Target
 
@@ -129,6 +130,7 @@ def load_network(
     shapes: Sequence[str] = (),
     sparse: Sparse | None = None,
     strict: bool = False,
+    content: ReadModel | None = None,
 ) -> Network | Parts:
     """Load a built-in network or an ONNX file; one that cannot be compiled whole comes in parts.
 
@@ -139,6 +141,7 @@ def load_network(
             ONNX file; see `parse_shapes`.
         sparse: give it block-sparse weights.
         strict: refuse an ONNX file of which another engine would have to run a part.
+        content: of the ONNX file, if it was read already.
 
     Raises:
         NetworkError: the name is unknown, or the file is missing, corrupt or unsupported; or no
@@ -148,7 +151,7 @@ def load_network(
     from tilework.graph import Parts
 
     if sparse is not None:
-        dense = load_network(network, batch, layout, shapes, strict=strict)
+        dense = load_network(network, batch, layout, shapes, strict=strict, content=content)
         if isinstance(dense, Parts):
             raise NetworkError(
                 f"{network}: --sparse is for networks that run whole; {left_of(dense)}"
@@ -166,7 +169,8 @@ def load_network(
             f"{network}: --batch is for built-in networks; an ONNX file brings its own batch "
             "size, or takes --shape"
         )
-    return tw.from_onnx(network, parse_shapes(shapes), strict=strict)
+    source = network if content is None else content
+    return tw.from_onnx(source, parse_shapes(shapes), strict=strict)
 
 
 def left_of(net: Network | Parts) -> str:
@@ -226,7 +230,8 @@ def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = (
     """Identity of a network's content: the file's hash, or name and shape of a built-in one."""
     if not is_onnx(network):
         return f"{network}-b{batch}-{layout}"
-    digest = hashlib.sha256(Path(network).read_bytes())
+    with open(network, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
     for name, shape in sorted(parse_shapes(shapes).items()):
         digest.update(f"{name}={shape}".encode())
     return digest.hexdigest()[:16]

@@ -100,7 +100,7 @@ def compile_network(
     finish.check_place(place)
     clock = Clock()
     with watching() as spent:
-        extracted = extract(spec, where)
+        extracted = extract(spec, where, briefly=True)
         with stage("choose"):
             records = used_by(store, packages=packages)
         compiled = finish.compile_network(extracted, where, records, place, warn, False, in_place)
@@ -110,6 +110,8 @@ def compile_network(
     failed = path = ""
     try:
         check = finish.check(compiled)
+        if extracted.files is not None:
+            extracted.files.require_unchanged()
         path = finish.keep(compiled, check, None)
     except RunFailed as error:
         failed = str(error)

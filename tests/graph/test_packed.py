@@ -194,22 +194,46 @@ def test_matrices_of_2_bits(kind, tmp_path):
     assert np.abs(run(net, x.astype(np.float32)) - want).max() < 1e-5 * np.abs(want).max()
 
 
-@pytest.mark.parametrize(("rows", "stays"), [(2, True), ("rows", True), (64, False)])
-@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def whole_products(net: Network) -> list[str]:
+    """Element types of weights that are whole numbers, multiplied by data in float."""
+    net = optimize(net)
+    dense = [n for n in net.nodes if n.op == "dense" and n.attrs.get("sums") == "float32"]
+    return [net.types[n.inputs[1]].dtype for n in dense]
+
+
+@pytest.mark.parametrize("rows", [2, "rows", 64])
+@pytest.mark.parametrize(
+    ("kind", "zeros", "stored"),
+    [
+        ("int8", (0, 1), "int8"),
+        ("uint8", (128, 129), "int8"),
+        ("uint8", (0, 256), "int16"),
+        ("int8", (-128, 128), "int16"),
+    ],
+)
 @pytest.mark.parametrize("by", ["one", "column"])
-def test_large_matrices_of_8_bits_stay_bytes_where_rows_are_few(by, kind, rows, stays, tmp_path):
-    """With many rows, unpacking would take longer than reading floats."""
+def test_large_matrices_of_8_bits_stay_whole_numbers(by, kind, zeros, stored, rows, tmp_path):
+    """Of two bytes where differences from zero points do not fit one."""
     rng, low = np.random.default_rng(1), -128 if kind == "int8" else 0
     whole = rng.integers(low, low + 256, (514, 520))
+    whole[0, :2] = low, low + 255
     scales = rng.uniform(0.01, 0.2, 520 if by == "column" else ()).astype(np.float32)
-    zeros = rng.integers(low, low + 256, scales.shape)
-    model = dequantised(whole, scales, zeros, kind, rows, axis=1, block=0)
+    points = (
+        np.full(scales.shape, 3) if zeros[1] - zeros[0] > 1 else np.full(scales.shape, zeros[0])
+    )
+    if by == "column":
+        points = rng.integers(*zeros, scales.shape)
+    model = dequantised(whole, scales, points, kind, rows, axis=1, block=0)
     shapes = {"rows": "1..64"} if rows == "rows" else None
     net = network(model, tmp_path, shapes=shapes)
-    assert bool(packed_products(net)) is stays
+    assert whole_products(net) == [stored]
     x = rng.standard_normal((rows if isinstance(rows, int) else 3, 514)).astype(np.float32)
-    want = x @ ((whole - zeros) * scales.astype(np.float64))
+    want = x @ ((whole - points) * scales.astype(np.float64))
     assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
+    if isinstance(rows, int):
+        optimize(net).to_onnx(tmp_path / "written.onnx")
+        written = by_runtime(onnx.load(tmp_path / "written.onnx"), x)
+        assert np.abs(written - want).max() < 1e-5 * np.abs(want).max()
 
 
 def test_large_bytes_that_are_converted_in_front_of_a_product_stay_bytes(tmp_path):
@@ -220,7 +244,7 @@ def test_large_bytes_that_are_converted_in_front_of_a_product_stay_bytes(tmp_pat
     cast = helper.make_node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT)
     nodes = [cast, helper.make_node("MatMul", ["x", "wide"], ["y"])]
     net = network(model_of(nodes, {"w": whole}, "float32", x.shape), tmp_path)
-    assert packed_products(net)
+    assert [n.op for n in optimize(net).nodes] == ["dense"] and whole_products(net) == ["int8"]
     want = x @ whole.astype(np.float64)
     assert np.abs(run(net, x) - want).max() < 1e-5 * np.abs(want).max()
 

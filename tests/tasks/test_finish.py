@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import onnx
 import pytest
@@ -16,7 +18,7 @@ from tasks.network import NetworkSpec, fingerprint, network_label
 from tasks.peers import load_peer, require_peers
 from tests.graph.run_plan import run_plan
 from tests.graph.test_joined import ICE, RAPIDS, first
-from tilework.errors import TileworkError
+from tilework.errors import NetworkError, TileworkError
 
 TARGET = tw.Target("llvm -mcpu=native -num-cores=1")
 
@@ -55,6 +57,44 @@ def test_words_are_read_as_the_bytes_that_they_are_made_of():
     (got,) = evaluated(joined, inputs, {})
     (want,) = run_plan(net, *inputs.values(), target=ICE)
     np.testing.assert_array_equal(got, want)
+
+
+def _with_weights_beside(path):
+    rng = np.random.default_rng(0)
+    w = onnx.numpy_helper.from_array(rng.standard_normal((256, 256), np.float32), "w")
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    ends = [onnx.helper.make_tensor_value_info(v, 1, (2, 256)) for v in "xy"]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:], [w])
+    model = onnx.helper.make_model(
+        graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]
+    )
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
+    return NetworkSpec(str(path))
+
+
+def _is_mapped(array):
+    while isinstance(array, np.ndarray | memoryview):
+        array = array.base if isinstance(array, np.ndarray) else array.obj
+    return isinstance(array, mmap.mmap)
+
+
+def test_a_compile_maps_the_files_of_weights_and_a_search_reads_them(tmp_path):
+    """Whoever searches for hours cannot ask that nobody writes to them."""
+    spec = _with_weights_beside(tmp_path / "model.onnx")
+    for briefly in (True, False):
+        found = extract(spec, TARGET, briefly)
+        assert all(_is_mapped(a) is briefly for a in found.network.constants.values())
+        assert (found.files is not None) is briefly
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "weights"])
+def test_a_file_that_is_written_to_while_it_is_compiled_is_refused(name, tmp_path):
+    found = extract(_with_weights_beside(tmp_path / "model.onnx"), TARGET, briefly=True)
+    found.files.require_unchanged()
+    with open(tmp_path / name, "ab") as file:
+        file.write(b"more")
+    with pytest.raises(NetworkError, match=f"{name}' was written to while it was compiled"):
+        found.files.require_unchanged()
 
 
 class Liar:

@@ -21,6 +21,7 @@ from tilework.graph.passes import optimize
 from tilework.graph.precision import (
     NARROW,
     Precision,
+    floats_for_bytes,
     narrow_factors,
     rounds_factors,
     stored_types,
@@ -126,6 +127,8 @@ def _plan(
 ) -> Plan:
     names_out = _names_out(net)
     net = _outputs_computed(optimize(net))
+    if precision != "f32":
+        net = floats_for_bytes(net)
     if joins:
         net = join_windows(net, precision == "bf16")
     require_elements(net)

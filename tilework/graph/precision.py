@@ -38,7 +38,7 @@ import numpy as np
 from tilework import te
 from tilework.dtypes import PRECISIONS, Precision
 from tilework.errors import NetworkError
-from tilework.graph.ir import Network, Node
+from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
 from tilework.graph.operators.base import ValueType
 from tilework.ops.storage import WEIGHTS_OF_7_BITS, bounded_products, tf32_if_product
@@ -63,6 +63,21 @@ def require_precision(target: Target, precision: str) -> None:
     if precision not in PRECISIONS:
         raise NetworkError(f"precision '{precision}' is unknown; known: {', '.join(PRECISIONS)}")
     target.require_precision(precision)
+
+
+def floats_for_bytes(net: Network) -> Network:
+    """Weights of 8 bits that data in float multiply as float32, which become narrow with others.
+
+    Small whole numbers lose nothing then.
+    """
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        if node.op != "dense" or node.attrs.get("sums") != "float32":
+            return None
+        weight = b.constants[inputs[1]].astype(np.float32)
+        return b.op("dense", inputs[0], b.constant(weight, inputs[1]), name=node.name)
+
+    return rewrite(net, rule)
 
 
 def stored_types(
@@ -136,7 +151,7 @@ def narrow_factors(
     """
     out: dict[str, Callable[[te.Tensor], te.Tensor]] = dict.fromkeys(rounded, tf32_if_product)
     for node in net.nodes if bounds_weights else ():
-        w = net.constants.get(node.inputs[1]) if node.attrs.get("sums") else None
+        w = net.constants.get(node.inputs[1]) if node.attrs.get("sums") == "int32" else None
         if w is None or w.dtype != np.int8 or not w.size:
             continue
         if w.min() >= -WEIGHTS_OF_7_BITS and w.max() <= WEIGHTS_OF_7_BITS:

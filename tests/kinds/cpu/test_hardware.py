@@ -11,6 +11,8 @@ from tests.te.workloads import matmul
 from tilework import te
 from tilework.errors import TargetError
 from tilework.kinds.cpu import hardware, parameters
+from tilework.kinds.cpu.hardware import products_of_bytes
+from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.drafted import draft_schedule, forget_choices
 from tilework.target import Target, host
 from tilework.target.hardware import hardware_of
@@ -144,3 +146,21 @@ def test_what_helpers_did_is_told():
     done = []
     assert hardware_of(TARGET).helpers_during(lambda: done.append(1)) == ""
     assert done == [1]
+
+
+@pytest.mark.parametrize(
+    ("features", "parts"),
+    [
+        (
+            "-mcpu=znver3",
+            ["vpmaddwd_quads, 1 times", "vpmaddubsw of weights of 7 and 4 bits, 1.3"],
+        ),
+        ("-mcpu=znver4", ["vpdpbusd, 4 times the float32 peak"]),
+        ("-mcpu=sapphirerapids", ["vpdpbusd, 4 times", "tdpbusd of many rows, 32"]),
+        ("-mtriple=aarch64-linux-gnu", ["plain multiplications"]),
+    ],
+)
+def test_what_multiplies_bytes(features, parts):
+    said = products_of_bytes(CpuTarget(f"llvm {features} -num-cores=1"))
+    assert all(part in said for part in parts), said
+    assert ("vpmaddubsw" in said) is ("znver3" in features)

@@ -93,7 +93,7 @@ def summed(rule: Callable[[Sequence[Shape], Attrs], Shape], dtypes: Sequence[str
     """Inference of sums of products: both factors share one of ``dtypes``, so does the result.
 
     With the attribute ``sums="int32"`` factors are bytes or words with any signs, and are
-    multiplied and summed as int32.
+    multiplied and summed as int32; with ``sums="float32"`` the right ones are, of float32.
     """
     plain = shaped(rule, dtypes)
 
@@ -101,10 +101,13 @@ def summed(rule: Callable[[Sequence[Shape], Attrs], Shape], dtypes: Sequence[str
         sums = attrs.get("sums", "")
         if not sums:
             return plain(types, attrs)
-        if sums != "int32":
-            raise ValueError(f"products are summed in int32, not in {sums}")
-        for t in types:
-            common_dtype([t], (*BYTES, *WORDS, "int32"))
+        if sums not in ("int32", "float32"):
+            raise ValueError(f"products are summed in int32 or float32, not in {sums}")
+        whole = (*BYTES, *WORDS, *(() if sums == "float32" else ("int32",)))
+        for t, possible in zip(
+            types, ((sums,) if sums == "float32" else whole, whole), strict=True
+        ):
+            common_dtype([t], possible)
         return ValueType(rule([t.shape for t in types], attrs), sums)
 
     return infer

@@ -35,8 +35,8 @@ from tilework.ops import block_bytes, packed
 
 BITS = (4, 8)
 """Sizes of elements."""
-_LARGE = 1 << 18
-"""Products of few rows with so many weights wait for memory."""
+_LARGE = 1 << 17
+"""So many weights, as floats, fill the second cache."""
 
 
 def large_bytes(shape: Shape) -> bool:

@@ -2,7 +2,8 @@
 
     quantize(x, scale, zero)        float32 -> the type of zero; with the attribute `reciprocal` by
                                     a product with 1 / scale, as PyTorch has it
-    dequantize(x, scale, zero)      integers, int32 included -> float32
+    dequantize(x, scale, zero)      integers, int32 included -> float32; with the attribute
+                                    `keeps_bias`, what products of it add is not rounded
     requantize(x, init, scale, zero)  int32 -> the type of zero
     flip_sign(x)                    uint8 -> int8, 128 less; int8 -> uint8, 128 more
 

@@ -3,6 +3,7 @@
     move_quantised      quantised numbers are moved as bytes
     integer_products    products of dequantised bytes -> products of bytes, scaled once
     multiply_packed     products of matrices of few bits -> products that unpack them
+    multiply_bytes      products of matrices of 8 bits and floats -> products that convert them
     simplify_inference  batch norm -> multiply + add; constants on the right, at full rank
     recognize           layer norm, softmax, gelu, swish written out -> one operator each
     fold_constants      operators of constants -> constants
@@ -60,6 +61,7 @@ from tilework.graph.passes.merge_equal import merge_equal
 from tilework.graph.passes.merge_parallel import merge_parallel
 from tilework.graph.passes.merge_views import merge_views
 from tilework.graph.passes.move_quantised import move_quantised
+from tilework.graph.passes.multiply_bytes import multiply_bytes
 from tilework.graph.passes.multiply_packed import multiply_packed
 from tilework.graph.passes.pull_factors import pull_factors
 from tilework.graph.passes.recognize import recognize
@@ -81,6 +83,7 @@ PASSES: tuple[Pass, ...] = (
     move_quantised,
     integer_products,
     multiply_packed,
+    multiply_bytes,
     simplify_inference,
     recognize,
     fold_constants,
@@ -179,8 +182,9 @@ __all__ = [
     "PASSES", "Pass", "convert_layout", "delay_transposes", "find_gathered", "find_groups",
     "find_shuffles", "fold_constants", "fold_pads", "fold_repeats", "fold_scale_back",
     "fold_scale_forward", "fold_transposes", "integer_products", "merge_constants",
-    "merge_equal", "merge_parallel", "merge_views", "move_quantised", "multiply_packed",
-    "optimize", "pull_factors", "recognize", "settle_scales", "simplify_algebra",
-    "simplify_inference", "simplify_positions", "sink_reshapes", "sink_transposes",
-    "slice_weights", "split_blocks", "split_groups", "split_joins", "split_phases",
+    "merge_equal", "merge_parallel", "merge_views", "move_quantised", "multiply_bytes",
+    "multiply_packed", "optimize", "pull_factors", "recognize", "settle_scales",
+    "simplify_algebra", "simplify_inference", "simplify_positions", "sink_reshapes",
+    "sink_transposes", "slice_weights", "split_blocks", "split_groups", "split_joins",
+    "split_phases",
 ]  # fmt: skip

@@ -120,7 +120,7 @@ def _match(net: Network, node: Node) -> _Match | None:
             return None
         tail = _Tail(node)
     else:
-        tail = _tail(net, node, x.scale * scales)
+        tail = _tail(net, node, x.scale * scales, not source.attrs.get("keeps_bias"))
     largest = np.abs(np.moveaxis(w.numbers - w.zeros, axis, 0).reshape(len(scales), -1)).sum(1)
     for end in (tail, _Tail(node)):
         bias = np.zeros(len(scales), np.int64) if end.bias is None else end.bias
@@ -150,8 +150,13 @@ class _Tail:
     views: tuple[Node, ...] = ()
 
 
-def _tail(net: Network, node: Node, scales: NDArray[np.float32]) -> _Tail:
-    """The way from a product to its quantisation; the product alone if there is none."""
+def _tail(net: Network, node: Node, scales: NDArray[np.float32], rounds: bool) -> _Tail:
+    """The way from a product to its quantisation; the product alone if there is none.
+
+    Args:
+        scales: of the sums.
+        rounds: whether a bias of floats is rounded to integers of these scales.
+    """
     tail, at = _Tail(node), node
     while net.alone(at.name):
         (reader,) = net.consumers[at.name]
@@ -162,7 +167,7 @@ def _tail(net: Network, node: Node, scales: NDArray[np.float32]) -> _Tail:
         if reader.op == "reshape":
             tail.views = (*tail.views, reader)
         elif reader.op == "add" and not bounded:
-            bias = _bias(net, node, reader, at.name, scales)
+            bias = _bias(net, node, reader, at.name, scales, rounds)
             if bias is None:
                 break
             tail.bias = bias if tail.bias is None else tail.bias + bias
@@ -182,6 +187,7 @@ def _bias(
     add: Node,
     x: str,
     scales: NDArray[np.float32],
+    rounds: bool,
 ) -> NDArray[np.int64] | None:
     """What is added to each channel, in integers of the scale of the sums."""
     (other,) = [v for v in add.inputs if v != x] or [x]
@@ -203,6 +209,8 @@ def _bias(
         close = np.abs(known.scales.reshape(-1) - scales) <= _CLOSE * scales
         if close.all():
             return np.broadcast_to((known.numbers - known.zeros).reshape(-1), scales.shape)
+    if not rounds:
+        return None
     whole = np.rint(np.broadcast_to(wide.reshape(-1), scales.shape) / scales)
     return whole.astype(np.int64) if (np.abs(whole) < 2**30).all() else None
 

@@ -82,7 +82,7 @@ def _dequantized(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         x = b.op("reshape", inner.inputs[0], shape=view.attrs["shape"])
     else:
         x = flipped.inputs[0]
-    return b.op("dequantize", x, *own.unsigned.constants(b), name=node.name)
+    return b.op("dequantize", x, *own.unsigned.constants(b), name=node.name, **node.attrs)
 
 
 def _moved(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
@@ -96,7 +96,7 @@ def _moved(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     if parts is None:
         return None
     y = b.op(node.op, *(n.inputs[0] for n in sources), name=f"{node.name}_bytes", **node.attrs)
-    return b.op("dequantize", y, *parts, name=node.name)
+    return b.op("dequantize", y, *parts, name=node.name, **sources[0].attrs)
 
 
 def _computed(b: Builder, sources: Sequence[Node]) -> tuple[str, str] | None:

@@ -12,18 +12,20 @@ from tilework.kinds.cpu.calibrate.peak import fma_peak_gflops
 from tilework.kinds.cpu.calibrate.throughput import measure_parameters
 from tilework.kinds.cpu.calibrate.wakes import wake_helpers
 from tilework.kinds.cpu.identity import look_again
+from tilework.kinds.cpu.instructions import instructions_of
 from tilework.kinds.cpu.machine import Machine
 from tilework.kinds.cpu.parameters import Parameters, default_path, measured, save
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.kinds.cpu.team import counts_during
 from tilework.model.drafted import forget_choices
 from tilework.overriding import override
+from tilework.space.instructions import Instruction
 from tilework.target.hardware import Hardware, Reach
 from tilework.target.host import others_since_now
 from tilework.target.identity import identity_of
 
-_TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "amx-tile",
-         "neon", "sve", "dotprod", "fullfp16", "bf16", "i8mm")  # fmt: skip
+_TOLD = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bf16", "avx512vnni", "avxvnni",
+         "amx-tile", "amx-int8", "neon", "sve", "dotprod", "fullfp16", "bf16", "i8mm")  # fmt: skip
 """Features that people ask for."""
 _BUSY = 0.1
 """Share of the cores that others may take while the machine is measured."""
@@ -41,6 +43,7 @@ class CpuHardware(Hardware):
             "caches": f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB, "
             f"L3 {target.l3_bytes >> 10} KiB",
             "FMA peak, 1 thread": f"{fma_peak_gflops(target):.0f} GFLOPS, measured now",
+            "products of 8 bits": products_of_bytes(target),
         }
         if target.num_cores > 1:
             facts["helpers after pauses"] = wake_helpers(target)
@@ -121,6 +124,33 @@ class CpuHardware(Hardware):
         peak = fma_peak_gflops(target, threads=threads)
         level = level_of(nbytes, target, threads)
         return Reach(peak, read_level(level, target, threads, repeats=3))
+
+
+def products_of_bytes(target: CpuTarget) -> str:
+    """What multiplies bytes by bytes, and its peak over that of float32, as the draft counts."""
+    rows = [
+        i
+        for i in instructions_of(target.features)
+        if (i.left, i.right, i.result) == ("uint8", "int8", "int32")
+    ]
+    if not rows:
+        return "plain multiplications of int32: floats are faster"
+    vectors = target.lanes() * Machine.of(target).fma_ports
+
+    def peak(i: Instruction) -> float:
+        of_unit = i.rows * i.columns / vectors if i.rows > 1 else 1.0
+        return i.terms / i.cost * of_unit
+
+    bounded = [i for i in rows if i.pairs]
+    plain = next(i for i in rows if not i.pairs and i.rows == 1)
+    parts = [f"{plain.name}, {peak(plain):.2g} times the float32 peak"]
+    if plain.needs == "sse2":
+        narrow = max(bounded, key=peak, default=None)
+        parts += (
+            [f"{narrow.name} of weights of 7 and 4 bits, {peak(narrow):.2g}"] if narrow else []
+        )
+    parts += [f"{i.name} of many rows, {peak(i):.2g}" for i in rows if i.rows > 1]
+    return "; ".join(parts)
 
 
 def _kept(target: CpuTarget, fresh: Parameters) -> str:

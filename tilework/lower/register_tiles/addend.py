@@ -12,17 +12,25 @@ After, where ``pad`` is computed inside the nest and ``W`` is stored in reading 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from tilework.frozen import frozen
 from tilework.lower.common import COMBINE, Index, bind, const, load, weighted_sum
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Dot, Load
-from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.instructions import Bounded
 from tilework.space.packings import Packed
 from tilework.te.expr import Axis, Expr, Read, Reduce, binary
 from tilework.te.tensor import Operation
+
+
+class Region(Protocol):
+    """A buffer of what is computed inside the nest."""
+
+    def read(self, read: Read, point: dict[Axis, Expr], reduce_point: dict[Axis, Expr]) -> Expr:
+        """The element for a point of the register tile and of the reduction."""
+        ...
 
 
 @frozen(eq=False)
@@ -39,7 +47,7 @@ class Addend:
 
     ctx: LoweringContext
     version: Version
-    regions: Mapping[Operation, AttachedBuffer]
+    regions: Mapping[Operation, Region]
     reduction: Reduce
     source: Expr
 

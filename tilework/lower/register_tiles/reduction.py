@@ -25,12 +25,13 @@ from tilework.lower.common import nest
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Buffer, Stmt, seq
 from tilework.lower.ragged import Names
-from tilework.lower.register_tiles.addend import Addend
+from tilework.lower.register_tiles.addend import Addend, Region
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.borders import Span
 from tilework.lower.register_tiles.chosen import at_places, named_places
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.matrix_tile import matrix_tile, unit_sums
+from tilework.lower.register_tiles.panel import Panel
 from tilework.lower.register_tiles.partial import PartialSums, write_late
 from tilework.lower.register_tiles.ragged_tile import ragged_tile
 from tilework.lower.register_tiles.register_tile import RegisterTile
@@ -60,14 +61,19 @@ def lower_reduction(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
     for a in reversed(loops.block.attached):  # readers first: they say where a region starts
         regions[a] = AttachedBuffer(ctx, loops, a, regions)
     partial = PartialSums.of(ctx, loops)
-    body = _register_tiles(ctx, loops, regions, partial)
+    panel = Panel.of(ctx, loops)
+    body = _register_tiles(ctx, loops, regions, partial, panel)
     fused = loops.block.parallel_loops[: int(block_nest.parallel[0])]
-    body = _loops_around(ctx, loops, regions, partial, fused, body)
+    body = _loops_around(ctx, loops, regions, partial, panel, fused, body)
     return tuple(loops.vars[at] for at in fused if loops.vars[at].extent != 1), body
 
 
 def _register_tiles(
-    ctx: LoweringContext, loops: Loops, regions: Regions, partial: PartialSums | None
+    ctx: LoweringContext,
+    loops: Loops,
+    regions: Regions,
+    partial: PartialSums | None,
+    panel: Panel | None,
 ) -> Stmt:
     """The register tile in all versions, chosen by position."""
     block = loops.block
@@ -77,7 +83,7 @@ def _register_tiles(
 
     def version(spans: dict[Axis, Span]) -> Stmt:
         inside = Version.of(loops, spans, base)
-        return inside.wrap(_one_tile(ctx, inside, regions, partial, sums), base)
+        return inside.wrap(_one_tile(ctx, inside, regions, partial, panel, sums), base)
 
     spans, bounds = spans_of(loops), block.bounds
     served = served_by(block.spatial, sizes, spans, ctx.lanes, block.source, bounds)
@@ -89,6 +95,7 @@ def _one_tile(
     version: Version,
     regions: Regions,
     partial: PartialSums | None,
+    panel: Panel | None,
     sums: Buffer | None,
 ) -> Stmt:
     """The register tile in one version; ``sums`` are those of a matrix unit."""
@@ -97,6 +104,11 @@ def _one_tile(
     assert isinstance(reduction, Reduce)
     source = without(reduction.source, version.known())
     by_op: dict[Operation, AttachedBuffer] = {a.op: region for a, region in regions.items()}
+    if panel is not None:
+        own: dict[Operation, Region] = {**by_op, panel.unpacked.op: panel}
+        source = without(panel.source, version.known())
+        addend = Addend(ctx, version, own, reduction, source)
+        return RegisterTile.of(ctx, version, addend, partial).code()
     if not block.ragged:
         source, chosen = named_places(source) if block.chosen is not None else (source, [])
         addend = Addend(ctx, version, by_op, reduction, source)
@@ -125,6 +137,7 @@ def _loops_around(
     loops: Loops,
     regions: Regions,
     partial: PartialSums | None,
+    panel: Panel | None,
     fused: Sequence[tuple[Axis, int]],
     stmt: Stmt,
 ) -> Stmt:
@@ -136,6 +149,8 @@ def _loops_around(
             continue  # inside the register tile
         axes = [a for a in block.axes_of(level.kind) if (a, number) not in fused]
         stmt = _inside_levels(ctx, block, depth, regions, partial, stmt)
+        if panel is not None and panel.depth == depth:
+            stmt = seq(panel.fill(), stmt)
         stmt = nest([loops.loop(a, number) for a in axes], stmt)
     return stmt
 

@@ -14,6 +14,7 @@ from tilework.graph.onnx.convert import (
     indexing,
     matrices,
     normal,
+    qonnx,
     quantised,
     random,
     recurrent,
@@ -39,6 +40,8 @@ CONVERTERS: dict[str, Converter] = {
 
 def converter(domain: str, op: str) -> Converter | None:
     """What converts an operator; None if nothing does."""
+    if domain in qonnx.DOMAINS:
+        return qonnx.CONVERTERS.get(op)
     standard = domain in ("", "ai.onnx")
     if standard and op in CONVERTERS:
         return CONVERTERS[op]

@@ -21,9 +21,15 @@ def _product(
     w: Writer, node: Node, inputs: Sequence[str], out: str, turned: tuple[int, int]
 ) -> None:
     """A product of matrices; of whole numbers by ``MatMul``, for engines have no such ``Gemm``."""
-    if "sums" not in node.attrs:
-        w.add("Gemm", inputs, out, transA=turned[0], transB=turned[1])
+    if node.attrs.get("sums") == "float32":
+        inputs = [inputs[0], w.cast(inputs[1], "float32", f"{out}_weights")]
+    elif "sums" in node.attrs:
+        _whole_product(w, inputs, out, turned)
         return
+    w.add("Gemm", inputs, out, transA=turned[0], transB=turned[1])
+
+
+def _whole_product(w: Writer, inputs: Sequence[str], out: str, turned: tuple[int, int]) -> None:
     factors = []
     for i, (x, turn) in enumerate(zip(inputs, turned, strict=True)):
         factors.append(w.cast(x, "int32", f"{out}_factor{i}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,13 @@ Floats = NDArray[np.float64]
 
 _FINISH_WHOLE = 3.0
 """Operations on a finished sum of integers: a conversion and two multiply-adds."""
+_STORE_UNPACKED = 2.0
+"""Of a vector of unpacked weights that goes to memory: scaled, converted, stored, and read."""
+_STORE_FOR_ONE = 6.0
+"""The same where a single tile reads it, and waits for it."""
+_CONVERT = 1.0
+"""Of a vector of whole numbers that is read for multiply-adds with floats: it is widened and
+converted, mostly on other ports."""
 _UNPACK_BYTES = 1.5
 """Operations on a vector of bytes of fewer bits: a mask, and for every other one a shift."""
 
@@ -116,23 +124,46 @@ class BlockFacts:
         asked = [c for g in guards(self.block.source) for c in conjuncts(g.cond)]
         return not all(isinstance(c, x.Compare) and c in known for c in asked)
 
-    def busy(self, work: Floats, vectors: Floats, machine: Machine) -> Floats:
+    def busy(
+        self, work: Floats, vectors: Floats, machine: Machine, unpacked: Unpacked | None = None
+    ) -> Floats:
         """Cycles of a reduction step of so many vectors of the tile, ports permitting.
 
         Args:
             work: vectors of the tile.
             vectors: those of one row.
             machine: whose ports.
+            unpacked: how an operand is prepared; None: as it is multiplied.
         """
         busy = work * (self.update_ops / machine.fma_ports)
-        if self.operand_ops:
-            busy = busy + vectors * (self.operand_ops / machine.fma_ports)
+        if self.operand_ops and unpacked is None:
+            return busy + vectors * (self.operand_ops / machine.fma_ports)
+        if self.operand_ops and unpacked is not None:
+            shared = unpacked.shared
+            alone = np.where(shared > 1, _STORE_UNPACKED, _STORE_FOR_ONE)
+            stored = np.where(unpacked.panel, alone, 0.0)
+            each = (self.operand_ops + stored) / machine.fma_ports
+            busy = busy + vectors * each / shared
         return busy
 
     def finish_cycles(self, machine: Machine) -> float:
         """Cycles per vector of a finished register tile: its epilogue, and the store."""
         plain, math = machine.finish_cycles * self.finish_ops, machine.math_cycles * self.math_ops
         return 1.0 + (plain + math) / machine.fma_ports
+
+
+class Unpacked(Protocol):
+    """How weights of a tile are unpacked: before it, and by how many tiles this is shared."""
+
+    @property
+    def panel(self) -> NDArray[np.bool_]:
+        """Whether they go to memory first."""
+        ...
+
+    @property
+    def shared(self) -> Floats:
+        """How many tiles read what was unpacked once."""
+        ...
 
 
 @lru_cache(maxsize=2048)
@@ -159,6 +190,8 @@ def block_facts(block: Block) -> BlockFacts:
         update, operand = _of_whole_sums(block, block.scaled)
     elif block.scaled is not None:  # a multiply-add; the scale is a factor of few sums
         update, operand = 1.0, _unpacking(block.scaled.terms)
+    elif block.reduce and block.dots is None:
+        operand = _converted(source, block.spatial)
     if not block.reduce:
         math_ops += _math(block.source)
     return BlockFacts(block, accesses, Walk.of(block, accesses), update, operand, finish, math_ops)
@@ -181,6 +214,18 @@ def _unpacking(e: x.Expr) -> float:
     operators = [n for n in nodes_of(e) if isinstance(n, x.Binary)]
     zeros = [n for n in operators if n.op == "-" and not isinstance(n.b, x.Const)]
     return float(len(zeros) + sum(n.op in (">>", "&") for n in operators))
+
+
+def _converted(e: x.Expr, spatial: tuple[x.Axis, ...]) -> float:
+    """Conversions of whole numbers to floats in a product of one vector that all rows share."""
+    factors = (e.a, e.b) if isinstance(e, x.Binary) and e.op == "*" else ()
+    return _CONVERT * sum(
+        isinstance(f, x.Cast)
+        and is_float(f.dtype)
+        and not is_float(f.a.dtype)
+        and {n for n in nodes_of(f) if n in spatial} == {spatial[-1]}
+        for f in factors
+    )
 
 
 def _of_whole_sums(block: Block, scaled: Scaled) -> tuple[float, float]:

@@ -17,10 +17,15 @@ from tilework.kinds.cpu.machine import Machine
 from tilework.lower.expansion import expansion, tile_vectors
 from tilework.once import cached_property
 from tilework.space.nest import BlockNest
+from tilework.space.panels import panels, sharing
 from tilework.space.ragged import copies
 from tilework.te.expr import Axis
 
 Floats = NDArray[np.float64]
+_UNPACKS_WITH = 2.0
+_SUMS_WAIT = 2.0
+"""How many times as long it takes that a tile which unpacks weights lacks a register: it is the
+sums that go through memory."""
 _MASKED_LANES = 16  # vectors this wide may leave lanes idle
 _BITS = np.array([float(n.bit_count()) for n in range(_MASKED_LANES)])
 """Of a number of lanes that are left, vectors of a power of two that take them."""
@@ -38,6 +43,16 @@ class TileShape:
         last = self.sizes[-1] if self.sizes else np.ones(nest.count)
         self.vectors = register_count(last, self.lanes)
         self.work = self.pixels * self.vectors
+
+    @cached_property
+    def panel(self) -> NDArray[np.bool_]:
+        """Whether weights are unpacked to memory before tiles are computed."""
+        return panels(self.nest)
+
+    @cached_property
+    def shared(self) -> Floats:
+        """How many register tiles share a vector of weights that is unpacked."""
+        return sharing(self.nest)
 
     @cached_property
     def numbers(self) -> dict[Axis, Floats]:
@@ -222,10 +237,12 @@ def step_cycles(
         thrashes = _thrashes(facts, shape, machine)
         for n in spread:
             conflicts = conflicts + np.where(thrashes, n, 0.0)
-    pressure = np.maximum(shape.work + _held(shape) + 1 - machine.registers, 0.0)
+    unpacked = _unpacked_from(facts, shape)
+    pressure = np.maximum(shape.work + _held(shape) + unpacked + 1 - machine.registers, 0.0)
+    pressure = pressure * np.where(unpacked > 0, _SUMS_WAIT, 1.0)
     updates = shape.work * facts.update_ops
     wait = _latency(shape, inner * (loads + updates), machine)
-    busy = facts.busy(shape.work, shape.vectors, machine)
+    busy = facts.busy(shape.work, shape.vectors, machine, shape)
     cycles = cycles + machine.spill_loads * pressure / machine.load_ports
     per_step = np.maximum(_together(busy, cycles), wait)
     if any(access.guarded for access in facts.inner):
@@ -237,6 +254,14 @@ def step_cycles(
 def _held(shape: TileShape) -> Floats:
     """Vectors that registers hold for several points; of a single one they are operands."""
     return np.where(shape.pixels > 1, shape.vectors, 0.0)
+
+
+def _unpacked_from(facts: BlockFacts, shape: TileShape) -> Floats | float:
+    """Vectors that a tile unpacks weights from, and of a mask and of what is subtracted."""
+    scaled = facts.block.scaled
+    if scaled is None or scaled.whole is not None:
+        return 0.0
+    return np.where(shape.panel, 0.0, shape.vectors + _UNPACKS_WITH)
 
 
 def _loads(
@@ -320,7 +345,7 @@ def version_cycles(
     ``step`` is that of the full tile, which has the register tile's ``shape``.
     """
     work = pixels * vectors
-    busy = facts.busy(work, vectors, machine)
+    busy = facts.busy(work, vectors, machine, shape)
     if facts.windows:
         loads = step.base * work / shape.work
     else:
