@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,27 +49,15 @@ class Sizes:
         Raises:
             ModuleError: one of them is too large for any machine.
         """
-        products = self._evaluate(*point)
+        values = list(point)
+        for whole, by in self._floors:
+            values.append(sum([c * _multiplied(atoms, values) for c, atoms in whole]) // by)
+        products = [_multiplied(atoms, values) for atoms in self._products]
         if not self._small and self._most @ np.abs(np.array(products, float)) >= _MOST:
             pairs = zip(self._symbols, point, strict=True)
             where = ", ".join(f"{s.name} = {n}" for s, n in pairs)
             raise ModuleError(f"sizes at {where} are too large for any machine")
         return (self._factors @ np.array(products, np.int64))[self._numbers]
-
-    @cached_property
-    def _evaluate(self) -> Callable[..., list[int]]:
-        """The products where the symbols have these values: one function, written once.
-
-        A run asks at each new shape; walking through the terms takes three to five times as long.
-        """
-        lines = [f"def evaluate({', '.join(f'v{n}' for n in range(len(self._symbols)))}):"]
-        for n, (whole, by) in enumerate(self._floors, len(self._symbols)):
-            total = " + ".join(f"{c}*{_product_text(atoms)}" for c, atoms in whole)
-            lines.append(f" v{n} = ({total}) // {by}")
-        lines.append(f" return [{', '.join(map(_product_text, self._products))}]")
-        known: dict[str, Callable[..., list[int]]] = {}
-        exec("\n".join(lines), known)
-        return known["evaluate"]
 
     def _product(self, monomial: Monomial) -> tuple[int, ...]:
         """The numbers of its atoms: symbols first, then floors, each behind those in it."""
@@ -85,8 +72,11 @@ class Sizes:
         return self._atoms[atom]
 
 
-def _product_text(atoms: Sequence[int]) -> str:
-    return "*".join([f"v{atom}" for atom in atoms]) or "1"
+def _multiplied(atoms: tuple[int, ...], values: list[int]) -> int:
+    product = 1
+    for atom in atoms:
+        product *= values[atom]
+    return product
 
 
 def _terms(extent: Extent) -> dict[Monomial, int]:

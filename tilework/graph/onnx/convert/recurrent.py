@@ -194,7 +194,7 @@ class _Layer:
     ) -> tuple[list[Value], State]:
         """One direction: the hidden state at each step, in order of time, and the last state."""
         cell, bias = self._cell(d, functions)
-        projected = self._x.op("dense", self._matrix(1, d))
+        projected = self._x.op("dense", self._of_direction(1, d))
         if bias is not None:
             projected = projected + bias
         count = 2 if self._kind == "LSTM" else 1
@@ -233,7 +233,9 @@ class _Layer:
         if self._kind == "LSTM" and optional(self._node, 7):
             p = self._of_direction(7, d)
             peepholes = tuple(p.part(0, n * self._hidden, self._hidden) for n in range(3))
-        return _Cell(self._matrix(2, d), inner, peepholes, functions, limit, flag, usual), bias
+        return _Cell(
+            self._of_direction(2, d), inner, peepholes, functions, limit, flag, usual
+        ), bias
 
     def _of_direction(self, number: int, d: int) -> Value:
         """A direction's part of an input whose first dimension they are."""
@@ -243,8 +245,6 @@ class _Layer:
             return Value(self._c, self._c.b.constant(array[d], name))  # a view
         x = value(self._c, name)
         return x.part(0, d, 1).reshape(*x.shape[1:])
-
-    _matrix = _of_direction
 
     def _initial(self, number: int, d: int) -> Value:
         """The state before the first step: [B, H]."""
