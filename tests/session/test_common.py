@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.session.test_symbolic import attention, close, feeds, neighbours
 from tilework.session import Session
+from tilework.session.cache import ModuleCache
 from tilework.session.common import FEW, ranges_of
 from tilework.session.facts import Declared
 
@@ -156,3 +157,15 @@ def test_ranges_of_what_was_seen():
     }
     seen[1]["m"] = (3, 9)
     assert ranges_of(inputs, seen) is None
+
+
+def test_a_run_of_a_shape_that_was_there_reads_no_file(monkeypatch):
+    data = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": ["n"]})
+    session, other = Session(data), ort.InferenceSession(data)
+    for n in (1, 2, 3):
+        run(session, other, {"x": (n,)})
+    asked, of = [], ModuleCache.note
+    monkeypatch.setattr(ModuleCache, "note", lambda self, key: asked.append(key) or of(self, key))
+    for n in (1, 2, 3):
+        run(session, other, {"x": (n,)})
+    assert not asked

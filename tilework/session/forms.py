@@ -92,7 +92,7 @@ class Forms:
     def __init__(self, source: Source, facts: Facts, how: How, cache: ModuleCache | None) -> None:
         self._source, self._facts, self._how, self._cache = source, facts, how, cache
         self._modules: BoundedCache[object, Compiled] = BoundedCache(KEPT)
-        self._valued: tuple[str, ...] = ()
+        self._valued: tuple[str, ...] | None = None
         self._noted: set[str] = set()
         self._whole: Module | None = None
         self._tried = not how.ranges
@@ -174,7 +174,7 @@ class Forms:
         Raises:
             TileworkError: the model cannot be compiled; the store of records cannot be read.
         """
-        if not self._valued:
+        if self._valued is None:
             kept = self.noted("valued")
             self._valued = tuple(kept) if isinstance(kept, list) else ()
         while True:
