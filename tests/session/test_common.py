@@ -120,7 +120,7 @@ def test_a_shape_that_none_serves_gets_its_own(compiled):
     assert len(compiled) == FEW + 1 + 1 + 1  # one of them in vain
 
 
-def test_what_cannot_be_one_form_says_so_once(compiled, caplog):
+def test_what_cannot_be_one_form_says_so_once(caplog, monkeypatch):
     data = model_of(
         [
             helper.make_node("Trilu", ["x"], ["t"]),
@@ -135,6 +135,12 @@ def test_what_cannot_be_one_form_says_so_once(compiled, caplog):
             run(session, other, {"x": (n, 3)})
     said = [r.getMessage() for r in caplog.records if "form of its own" in r.getMessage()]
     assert len(said) == 1
+
+    def read(*_):
+        raise AssertionError("it is tried again")
+
+    monkeypatch.setattr("tilework.session.common.form_over", read)
+    run(Session(data), other, {"x": (9, 3)})
 
 
 def test_ranges_of_what_was_seen():

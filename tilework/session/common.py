@@ -86,7 +86,8 @@ class Common:
         if self._form is not None and _serves(self._form, shapes):
             return self._form
         if self._seen is None:
-            self._seen = self._earlier()
+            self._seen, refused = self._earlier()
+            self._vain = _VAIN if refused else 0
             if len(self._seen) > FEW and shapes not in self._seen[:FEW]:
                 self._form = self._wider(self._seen)
                 return self._serving(shapes)
@@ -98,8 +99,12 @@ class Common:
             return None
         wider = [*seen, dict(shapes)]
         form = self._wider(wider)
-        if form is None or not all(_serves(form, one) for one in wider):
-            self._vain = _VAIN if form is None else self._vain + 1
+        if form is None:
+            self._vain = _VAIN
+            self._keep(seen, refused=True)
+            return None
+        if not all(_serves(form, one) for one in wider):
+            self._vain += 1
             return None
         self._form = form
         self._keep(wider)
@@ -123,15 +128,15 @@ class Common:
             self._forms.warn(EACH, refused)
         return None
 
-    def _earlier(self) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes that earlier processes met."""
+    def _earlier(self) -> tuple[list[dict[str, tuple[int, ...]]], bool]:
+        """The shapes that earlier processes met, and whether no form could serve them all."""
         kept = self._forms.noted("shapes")
-        each = kept if isinstance(kept, list) else []
-        return [{name: tuple(shape) for name, shape in one.items()} for one in each]
+        each, refused = kept if isinstance(kept, list) and len(kept) == 2 else ([], False)
+        return [{name: tuple(shape) for name, shape in one.items()} for one in each], refused
 
-    def _keep(self, seen: list[dict[str, tuple[int, ...]]]) -> None:
+    def _keep(self, seen: list[dict[str, tuple[int, ...]]], refused: bool = False) -> None:
         self._seen = seen
-        self._forms.note(seen, "shapes")
+        self._forms.note([seen, refused], "shapes")
 
 
 def _serves(form: Module, shapes: Shapes) -> bool:
