@@ -25,7 +25,7 @@ def test_passes_are_told_by_what_they_changed() -> None:
     net = b.finish([x])
     (task,), _ = extract_tasks(net, TARGET)
     assert passes_text(net, task) == (
-        "net: 6 nodes, 40 passes\n"
+        "net: 6 nodes, 41 passes\n"
         "  simplify_inference       6 -> 8     -2 batch_norm, +2 add, +2 multiply, new\n"
         "                                      constants\n"
         "  merge_equal              8 -> 8     other inputs of nodes\n"

@@ -18,11 +18,10 @@ import numpy as np
 from tilework.cache import BoundedCache
 from tilework.errors import ShapeError, TileworkError
 from tilework.session.facts import Declared
-from tilework.session.whole import form_over
+from tilework.session.whole import Forms, Ranges, form_over
 
 if TYPE_CHECKING:
     from tilework.runtime.module import Module
-    from tilework.session.forms import Forms, Ranges
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -35,7 +35,7 @@ from tilework.session.cache import ModuleCache
 from tilework.session.common import EACH, Common
 from tilework.session.facts import Facts, Source
 from tilework.session.records import RecordSource, unchanged
-from tilework.session.whole import form_over, less_than
+from tilework.session.whole import Ranges, form_over, less_than
 from tilework.stages import stage
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ KEPT = 8
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[int, ...]]
-Ranges = Mapping[str, str | tuple[int | str, ...]]
-"""By symbol: a range, or a number, alone in a tuple; by input: its shape."""
 Compiled = Module | PartedModule
 Found = TypeVar("Found")
 

@@ -21,11 +21,12 @@ from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Source, facts_of
 from tilework.session.feeds import Feeds
-from tilework.session.forms import Compiled, Forms, How, Ranges
+from tilework.session.forms import Compiled, Forms, How
 from tilework.session.options import SessionOptions, threads_of
 from tilework.session.outputs import outputs_of
 from tilework.session.records import RecordSource
 from tilework.session.values import ModelMetadata, NodeArg, metadata, node_arg, type_text
+from tilework.session.whole import Ranges
 from tilework.target import Target
 
 if TYPE_CHECKING:

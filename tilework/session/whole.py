@@ -3,13 +3,47 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
+    import onnx
+
+    from tilework.graph.onnx.files import ReadModel
     from tilework.runtime.module import Module
-    from tilework.session.forms import Forms, Ranges
+
+Ranges = Mapping[str, str | tuple[int | str, ...]]
+"""By symbol: a range, or a number, alone in a tuple; by input: its shape."""
+
+
+class Forms(Protocol):
+    """The part of `tilework.session.forms.Forms` by which one form for many shapes is made."""
+
+    def over(self, ranges: Ranges) -> Module | None:
+        """The form for all shapes within ranges."""
+        ...
+
+    def takes(self, ranges: Ranges) -> bool:
+        """Whether the model can be read for these ranges."""
+        ...
+
+    def read(self) -> ReadModel | onnx.ModelProto:
+        """The model as the importer takes it."""
+        ...
+
+    def note(self, what: object, *name: str) -> None:
+        """Tell later processes something of this model."""
+        ...
+
+    def noted(self, *name: str) -> object:
+        """What an earlier process has told."""
+        ...
+
+    def warn(self, what: str, why: str) -> None:
+        """Say something, once of its kind."""
+        ...
 
 
 def form_over(forms: Forms, given: Ranges, in_place: bool) -> tuple[Module | None, Ranges]:

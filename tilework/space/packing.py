@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import round_tf32
 from tilework.frozen import frozen
+from tilework.index.extents import known
+from tilework.index.strides import row_major
 from tilework.space.winograd.weights import WeightTransform
 
 
@@ -101,7 +103,7 @@ class Packing:
         axes = [(d, tiles, i) for d, tiles in enumerate(self.tiles) for i in range(len(tiles))]
         cut = (axes[place] for place in self.order)
         dim, tiles, i = next((one for one in cut if one[1][one[2]] > 1), axes[self.order[0]])
-        return dim, math.prod(tiles[i + 1 :])
+        return dim, known(row_major(tiles)[i])
 
     def _check(self, array: NDArray[Any]) -> None:
         if tuple(array.shape) != self.shape:
