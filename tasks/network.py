@@ -226,6 +226,29 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, Given]:
     return shapes
 
 
+ANY = "any"
+"""Stands for ranges of all symbols of which nothing else is said."""
+
+
+def ranges_for_any(network: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """What ``--shape`` was given, with ranges in the place of ``any``.
+
+    Raises:
+        NetworkError: the file cannot be read, or differs from run to run however narrow ranges
+            are; or it is no ONNX file.
+    """
+    given = tuple(text for text in texts if text != ANY)
+    if len(given) == len(texts):
+        return given
+    if not is_onnx(network):
+        raise NetworkError(f"--shape any is for ONNX files, not for '{network}'")
+    from tilework.graph.onnx.usual import usual_ranges
+
+    names = parse_shapes(given)
+    usual = usual_ranges(Path(network)).items()
+    return (*given, *(f"{name}={range_}" for name, range_ in usual if name not in names))
+
+
 def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = ()) -> str:
     """Identity of a network's content: the file's hash, or name and shape of a built-in one."""
     if not is_onnx(network):

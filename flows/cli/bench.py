@@ -73,7 +73,7 @@ def bench(
       tilework bench resnet-50 --precision bf16 --compare openvino     both in bfloat16
     """
     from flows.cli.device import held
-    from flows.cli.reading import say_problems, used_by
+    from flows.cli.reading import say_problems, shapes_given, used_by
     from tasks.compare import compare_engines
     from tasks.extraction import load, stored_precision
     from tasks.network import NetworkSpec, parse_sparse, target_of
@@ -83,7 +83,7 @@ def bench(
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
     pruned = parse_sparse(sparse, block)
-    shapes = tuple(shape or ())
+    shapes = shapes_given(network, shape)
     spec = NetworkSpec(network, batch, layout, precision, shapes, pruned, strict, calibrate)
     records = used_by(store, packages=packages)
     stored = stored_precision(precision)

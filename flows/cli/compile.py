@@ -78,7 +78,7 @@ def compile_network(
       tilework compile resnet-18 --output resnet18.so --header resnet18.h
     """
     from flows.cli.output import warn
-    from flows.cli.reading import say_problems, used_by
+    from flows.cli.reading import say_problems, shapes_given, used_by
     from tasks import finish
     from tasks.extraction import extract
     from tasks.library import library_request
@@ -88,7 +88,7 @@ def compile_network(
 
     where = target_of(target, threads)
     pruned = parse_sparse(sparse, block)
-    shapes = tuple(shape or ())
+    shapes = shapes_given(network, shape)
     spec = NetworkSpec(network, batch, layout, precision, shapes, pruned, strict, calibrate)
     place = f"{spec.label}.tw" if output is None else output
     request = library_request(place, header, levels, weights)

@@ -61,6 +61,7 @@ def explain(
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
     from flows.cli.output import warn
+    from flows.cli.reading import shapes_given
     from tasks.explanation import explain as explained
     from tasks.extraction import extract as extract_network
     from tasks.network import NetworkSpec, parse_sparse, target_of
@@ -70,7 +71,7 @@ def explain(
     if not network or not number.isdigit():
         raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
     weights = parse_sparse(sparse, block)
-    shapes = tuple(shape or ())
+    shapes = shapes_given(network, shape)
     spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
     extracted = extract_network(spec, target_of(target, threads))
     if int(number) >= len(extracted.tasks):

@@ -84,11 +84,12 @@ def extract(
 
       tilework extract model.onnx --show
     """
+    from flows.cli.reading import shapes_given
     from tasks.extraction import extract as extract_network
     from tasks.network import NetworkSpec, parse_sparse, target_of
 
     weights = parse_sparse(sparse, block)
-    shapes = tuple(shape or ())
+    shapes = shapes_given(network, shape)
     spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
     extracted = extract_network(spec, target_of(target, threads))
     tasks = list(zip(extracted.tasks, extracted.weights, strict=True))

@@ -70,7 +70,8 @@ Shapes = Annotated[
         "--shape",
         metavar="NAME=1,3,224,224",
         help="Shape of an ONNX file's input, or the extent of a symbol: a number (batch=4), or a "
-        "range and typical values (seq=1..512:16,64,128) for a network of any; repeatable.",
+        "range and typical values (seq=1..512:16,64,128) for a network of any; any: a usual range "
+        "for each symbol. Repeatable.",
     ),
 ]
 Strict = Annotated[

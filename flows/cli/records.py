@@ -148,6 +148,7 @@ def plot(
 
     tilework records plot resnet-18 -o resnet-18.png
     """
+    from flows.cli.reading import shapes_given
     from flows.convergence import convergence, task_curves
     from flows.plots import plot_png
     from tasks.extraction import extract
@@ -155,7 +156,8 @@ def plot(
     from tasks.stores import records_of
 
     weighed = parse_sparse(sparse, block)
-    spec = NetworkSpec(network, batch, layout, precision, tuple(shape or ()), weighed)
+    shapes = shapes_given(network, shape)
+    spec = NetworkSpec(network, batch, layout, precision, shapes, weighed)
     extracted = extract(spec, target_of(target, threads))
     weights = {
         task.workload_key: float(weight)

@@ -69,6 +69,8 @@ def tune(
 
       tilework tune model.onnx --shape input=8,3,224,224
 
+      tilework tune model.onnx --shape any      one module for every size
+
       tilework tune resnet-50 --threads 1 --store s3://bucket/records
 
       tilework tune resnet-18 --extend          more of the same, continued
@@ -76,6 +78,7 @@ def tune(
       tilework tune mlp --sparse 0.85 --block 16x1     block-sparse weights
     """
     from flows.cli.progress import reporter_for
+    from flows.cli.reading import shapes_given
     from flows.pipeline import TuneFailed
     from flows.settings import TuneSettings
     from tasks.network import network_label, parse_sparse
@@ -94,7 +97,7 @@ def tune(
         seed=seed,
         batch=batch,
         layout=layout,
-        shapes=tuple(shape or ()),
+        shapes=shapes_given(network, shape),
         precision=precision,
         calibrate=calibrate,
         sparse=sparse,

@@ -157,3 +157,15 @@ def test_ranges_without_typical_values_are_measured_at_their_end(cli, folder, tm
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "measured at batch = 9" in " ".join(result.stdout.split())
+
+
+def test_any_size(folder):
+    """Ranges of which nothing was said are told; numbers and ranges that are given stay."""
+    path, runner = str(folder / "layers.onnx"), CliRunner()
+    told = runner.invoke(app, ["extract", path, "--shape", "any", *THREADS])
+    assert told.exit_code == 0 and "--shape any: batch=1..16:1" in told.stderr
+    assert "batch x 64 -> 96" in told.stdout
+    told = runner.invoke(app, ["extract", path, "--shape", "any", "--shape", "batch=3", *THREADS])
+    assert "--shape any: batch=3\n" in told.stderr and "3x64 -> 96" in told.stdout
+    told = runner.invoke(app, ["extract", "mlp", "--shape", "any", *THREADS])
+    assert told.exit_code == 2 and "--shape any is for ONNX files" in told.stderr

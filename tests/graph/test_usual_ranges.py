@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
@@ -53,6 +54,21 @@ def test_images(tmp_path: Path) -> None:
     shape.dim[2].dim_param, shape.dim[3].dim_param = "height", "width"
     found = usual_ranges(file_of(model, tmp_path))
     assert found["height"] == found["width"] == "32..1024:224,512"
+
+
+def test_images_that_are_halved_and_doubled_are_multiples(tmp_path: Path) -> None:
+    g = Maker()
+    half = g.node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    scales = g.weight(np.array([1, 1, 2, 2], np.float32))
+    g.node("Add", "x", g.node("Resize", half, "", scales, mode="nearest"), output="y")
+    shape = ["N", 3, "height", "width"]
+    infos = [helper.make_tensor_value_info(n, 1, shape) for n in ("x", "y")]
+    graph = helper.make_graph(g.nodes, "one", infos[:1], infos[1:], g.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    path = file_of(model, tmp_path)
+    found = usual_ranges(path)
+    assert found["height"] == "32*height_by_32" and found["width_by_32"] == "1..32:7,16"
+    assert from_onnx(path, found).symbols
 
 
 def test_no_range_is_narrow_enough(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def unbound(
     command = " ".join(f"--shape {shlex.quote(_option(n, s))}" for n, s in given.items())
     return (
         f"there are symbolic extents in its input{'s' * (len(missing) > 1)} {names}; give each an "
-        f"extent, for example {command}, in Python shapes={given}"
+        f"extent, for example {command}, in Python shapes={given}; or a range: --shape any"
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded
 from tilework.graph.onnx.importer import convert, opened, telling
 from tilework.graph.onnx.inputs import symbols_declared
@@ -33,6 +34,8 @@ _USUAL: tuple[tuple[tuple[str, ...], tuple[int, int, tuple[int, ...]]], ...] = (
     (("past", "cache"), (1, 2048, (64, 512))),
     (("height", "width", "image"), (32, 1024, (224, 512))),
 )
+_STEP = 32
+"""What sizes of images are multiples of where a network halves them and doubles them again."""
 _LENGTH = (1, 1024, (16, 128, 384))
 """Of all others."""
 _TRIES = 24
@@ -52,7 +55,18 @@ def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> d
     names = symbols_declared(model.graph.input)
     ranges = {name: _usual(name) for name in names if not _follows(name, names)}
     with telling(label):
-        return _of_one_network(model, places, ranges, {})
+        try:
+            return _of_one_network(model, places, ranges, {})
+        except NetworkError:
+            steps = {n: f"{n}_by_{_STEP}" for n, one in ranges.items() if one.low == _STEP}
+            if not steps:
+                raise
+            for name, step in steps.items():
+                one = ranges.pop(name)
+                typicals = tuple(n // _STEP for n in one.typicals)
+                ranges[step] = Symbol(step, 1, one.high // _STEP, typicals)
+            others = {name: f"{_STEP}*{step}" for name, step in steps.items()}
+            return _of_one_network(model, places, ranges, others)
 
 
 def narrowed(
