@@ -161,6 +161,8 @@ def test_ranges_of_what_was_seen():
         "extent_3_by_32": "1..32:2,3,10",
         "seq": "0..10000:5,5000",
     }
+    named = ranges_of([Declared("m", "int64", (2, "m"))], seen)
+    assert named == {"m": (2, "m_"), "m_": "0..10000:5,5000"}
     seen[1]["m"] = (3, 9)
     assert ranges_of(inputs, seen) is None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -173,13 +173,13 @@ def ranges_of(
             if columns.setdefault(place, values) != values:
                 return None
             places[i.name].append(place)
-    texts, ranges = _texts(columns, longest)
+    texts, ranges = _texts(columns, longest, places)
     shapes = {name: tuple(texts[place] for place in each) for name, each in places.items()}
     return {**shapes, **ranges}
 
 
 def _texts(
-    columns: Mapping[str | tuple[int, ...], tuple[int, ...]], longest: int
+    columns: Mapping[str | tuple[int, ...], tuple[int, ...]], longest: int, inputs: Container[str]
 ) -> tuple[dict[str | tuple[int, ...], int | str], dict[str, str]]:
     """What stands for dimensions, by their names or values; and the ranges of its symbols."""
     from tilework.graph.onnx.symbols import evaluated
@@ -192,7 +192,7 @@ def _texts(
     for number, (place, values) in enumerate(columns.items()):
         step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
         name = re.sub(r"\W", "_", place) if isinstance(place, str) else f"extent_{number}"
-        name += f"_by_{step}" * (step > 1)
+        name += f"_by_{step}" * (step > 1) + "_" * (name in inputs)
         if len(set(values)) == 1:
             texts[place] = values[0]
         elif place not in sums:
