@@ -101,8 +101,8 @@ def unbound(
     names += f" and {len(missing) - _LISTED} more" * (len(missing) > _LISTED)
     command = " ".join(f"--shape {shlex.quote(_option(n, s))}" for n, s in given.items())
     return (
-        f"there are symbolic extents in its input{'s' * (len(missing) > 1)} {names}; give each an "
-        f"extent, for example {command}, in Python shapes={given}; or a range: --shape any"
+        f"there are symbolic extents in its input{'s' * (len(missing) > 1)} {names}; give each a "
+        f"range by --shape any, or an extent, for example {command}, in Python shapes={given}"
     )
 
 
