@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.check import check_output
-from tasks.model_files import ModelFiles, read_briefly
+from tasks.model_files import read_briefly
 from tasks.network import (
     FEW_BITS,
     NetworkSpec,
@@ -29,6 +29,7 @@ from tilework.stages import stage
 if TYPE_CHECKING:
     from tilework import dtypes
     from tilework.graph import Network, Parts
+    from tilework.runtime.content import Untouched
     from tilework.runtime.parts import AnyModule
     from tilework.target import Target
     from tilework.task import SearchTask
@@ -52,7 +53,7 @@ class Extracted:
     tasks: list[SearchTask]
     weights: list[int]
     loss: Loss | None = None
-    files: ModelFiles | None = None
+    files: Untouched | None = None
 
     @property
     def left(self) -> str:
@@ -106,7 +107,7 @@ class Loaded:
     network: Network | Parts
     source: str
     loss: Loss | None
-    files: ModelFiles | None = None
+    files: Untouched | None = None
 
 
 def load(spec: NetworkSpec, folder: str, briefly: bool = False) -> Loaded:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tasks import finish
 from tasks.extraction import Extracted, extract
+from tasks.model_files import require_unchanged
 from tasks.network import NetworkSpec
 from tilework.errors import ModuleError, RunFailed, TargetError
 
@@ -115,8 +116,7 @@ def compile_levels(
         check = finish.check(compiled)
         if check is not None and check.fault:
             raise RunFailed(f"{extracted.network.name} for {target}: {check.fault}")
-        if extracted.files is not None:
-            extracted.files.require_unchanged()
+        require_unchanged(extracted.files)
         out.append((extracted, compiled.tuned, check))
     return out
 

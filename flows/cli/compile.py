@@ -82,6 +82,7 @@ def compile_network(
     from tasks import finish
     from tasks.extraction import extract
     from tasks.library import library_request
+    from tasks.model_files import require_unchanged
     from tasks.network import NetworkSpec, parse_sparse, target_of
     from tasks.packages import origins
     from tilework.errors import ModuleError, RunFailed
@@ -110,8 +111,7 @@ def compile_network(
     failed = path = ""
     try:
         check = finish.check(compiled)
-        if extracted.files is not None:
-            extracted.files.require_unchanged()
+        require_unchanged(extracted.files)
         path = finish.keep(compiled, check, None)
     except RunFailed as error:
         failed = str(error)

@@ -14,6 +14,7 @@ from tasks.calls import evaluated
 from tasks.compare import compare_engines
 from tasks.engines import max_rel_error, random_inputs
 from tasks.extraction import extract
+from tasks.model_files import require_unchanged
 from tasks.network import NetworkSpec, fingerprint, network_label
 from tasks.peers import load_peer, require_peers
 from tests.graph.run_plan import run_plan
@@ -90,11 +91,11 @@ def test_a_compile_maps_the_files_of_weights_and_a_search_reads_them(tmp_path):
 @pytest.mark.parametrize("name", ["model.onnx", "weights"])
 def test_a_file_that_is_written_to_while_it_is_compiled_is_refused(name, tmp_path):
     found = extract(_with_weights_beside(tmp_path / "model.onnx"), TARGET, briefly=True)
-    found.files.require_unchanged()
+    require_unchanged(found.files)
     with open(tmp_path / name, "ab") as file:
         file.write(b"more")
     with pytest.raises(NetworkError, match=f"{name}' was written to while it was compiled"):
-        found.files.require_unchanged()
+        require_unchanged(found.files)
 
 
 class Liar:

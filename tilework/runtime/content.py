@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
+from contextlib import suppress
 from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,39 @@ _LARGE = 1 << 25
 """Bytes from which on it is worth a thought that they are in memory twice."""
 _MAPS = hasattr(mmap, "MADV_DONTNEED")
 _PAGE = mmap.ALLOCATIONGRANULARITY
+
+
+class Untouched:
+    """How files looked before they were read; what was made of mapped ones holds if they still do.
+
+    What has taken a file's place does not count: the bytes that were read are still there.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[Path, tuple[int, int, int, int]] = {}
+
+    def note(self, path: Path, about: os.stat_result) -> None:
+        """A file that is about to be read."""
+        self._looks[path] = _look(about)
+
+    def require(self, what: str) -> None:
+        """Refuse what was made of files that were written to meanwhile.
+
+        Args:
+            what: is to be said of them, and done.
+
+        Raises:
+            NetworkError: one was.
+        """
+        for path, before in self._looks.items():
+            with suppress(OSError):
+                now = _look(os.stat(path))
+                if now[2:] == before[2:] and now != before:
+                    raise NetworkError(f"'{path}' was written to {what}")
+
+
+def _look(about: os.stat_result) -> tuple[int, int, int, int]:
+    return about.st_size, about.st_mtime_ns, about.st_ino, about.st_dev
 
 
 class _Mapped(mmap.mmap):

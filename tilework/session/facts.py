@@ -11,7 +11,6 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, replace
 from io import BufferedReader
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.frozen import frozen
-from tilework.runtime.content import Content, let_go, read_content, unreadable
+from tilework.runtime.content import Content, Untouched, let_go, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
 from tilework.stages import stage
@@ -90,13 +89,18 @@ class Facts:
 
 
 class Source:
-    """A model's file, or its serialized bytes; what was read of it is kept until `let_go`."""
+    """A model's file, or its serialized bytes; what was read of it is kept until `let_go`.
+
+    Attributes:
+        given: the file, or the bytes.
+        files: those whose digests were made, which may have been mapped.
+    """
 
     def __init__(self, given: Path | bytes) -> None:
         self.given = given
         self._content: Content | None = None
         self._read: ReadModel | onnx.ModelProto | None = None
-        self._stamps: dict[Path, list[int]] = {}
+        self.files = Untouched()
 
     def digest(self, file: BufferedReader) -> str:
         """SHA-256 of the model's own file, whose content is kept if it may be a model."""
@@ -146,26 +150,6 @@ class Source:
     def let_go(self) -> None:
         """Keep nothing that was read."""
         self._content = self._read = None
-
-    def stamp(self, path: Path, stamp: list[int]) -> None:
-        """Note how a file looked when its digest was made."""
-        self._stamps[path] = stamp
-
-    def require_unchanged(self) -> None:
-        """Refuse what was made of files that were written to: they may have been mapped.
-
-        What has taken a file's place does not count: the bytes that were read are still there.
-
-        Raises:
-            NetworkError: one was written to since its digest was made.
-        """
-        for path, (size, written, _, *place) in self._stamps.items():
-            with suppress(OSError):
-                now_size, now, _, *now_place = _stamp(os.stat(path))
-                if now_place == place and (now_size, now) != (size, written):
-                    raise NetworkError(
-                        f"'{path}' was written to after the session was opened: open it again"
-                    )
 
 
 def _model_of(content: ReadModel | onnx.ModelProto) -> onnx.ModelProto:
@@ -240,8 +224,9 @@ def _digest_of(
     """SHA-256 of a file's content, from the cache if the file looks as it did."""
     try:
         with open(path, "rb") as file:
-            stamp = _stamp(os.fstat(file.fileno()))
-            source.stamp(path, stamp)
+            about = os.fstat(file.fileno())
+            source.files.note(path, about)
+            stamp = _stamp(about)
             key = ModuleCache.key(_VERSION, str(path.absolute()))
             kept = None if cache is None else cache.note(key)
             if isinstance(kept, dict) and kept.get("stamp") == stamp:

@@ -309,7 +309,7 @@ class Forms:
             in_place=self._how.in_place and any(isinstance(s, str) for s in shapes.values()),
             once=True,
         )
-        self._source.require_unchanged()
+        self._source.files.require("after the session was opened: open it again")
         return module
 
     def _keeping(
