@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 
 import tilework as tw
 from tests.graph.operator_cases import Cases
-from tilework.errors import NetworkError
+from tilework.errors import NetworkError, UnknownExtent
 from tilework.graph.ir import Builder
+from tilework.graph.operators.windows import ceil_pads, same_pads
+from tilework.index.symbols import symbol
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -88,6 +91,37 @@ def test_adaptive(layout: str) -> None:
                 want[(slice(None), *at)] = function(maps[(slice(None), *box)], axis=axes)
             array = array if layout == "NHWC" else np.moveaxis(array, 1, -1)
             np.testing.assert_allclose(array, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 5])
+@pytest.mark.parametrize("reach", [1, 2, 3, 6])
+def test_pads_of_any_size_make_as_many_windows_as_those_of_each(reach: int, stride: int) -> None:
+    """Where a run decides the size; or it has to be known."""
+
+    def windows(size: int, pads: tuple[int, ...]) -> int:
+        return (size + sum(pads) - reach) // stride + 1
+
+    n = symbol("n", 1, 1000, [64])
+    for upper in (False, True):
+        alone = {size: same_pads(size, reach, stride, upper) for size in range(1, 40)}
+        assert all(windows(size, p) == -(-size // stride) for size, p in alone.items())
+        if len({before for before, _ in alone.values()}) == 1:
+            pads = same_pads(n, reach, stride, upper)
+            assert all(windows(size, pads) == windows(size, p) for size, p in alone.items())
+            assert pads[0] == alone[1][0]
+        else:
+            with pytest.raises(UnknownExtent):
+                same_pads(n, reach, stride, upper)
+        assert same_pads(30 * n, reach, stride, upper) == alone[30]
+    for before, end in itertools.product(range(reach), range(reach)):
+        given = (reach,), (stride,), (before, end), (1,)
+        for size in range(max(1, reach - before - end), 40):
+            room = size + before + end - reach
+            count = -(-room // stride) + 1
+            count -= (count - 1) * stride >= size + before  # it would start in the padding
+            assert windows(size, ceil_pads([size], *given)) == count
+            if end + stride <= reach:
+                assert windows(size, ceil_pads([n], *given)) == count
 
 
 def test_bad_pooling() -> None:
