@@ -445,3 +445,19 @@ def test_the_number_of_a_symbol_may_stand_alone(tmp_path: Path) -> None:
     (y,) = session.run(None, {"x": x})
     np.testing.assert_allclose(y, tw.Session(path, cache=False).run(None, {"x": x})[0])
     assert [s.name for s in session.module.symbols] == ["m"]
+
+
+def test_an_output_of_the_size_that_the_exporter_saw(tmp_path: Path) -> None:
+    """Of open inputs its numbers bind nothing, as in ONNX Runtime; those of fixed ones do."""
+    for length, fails in (("m", False), (7, True)):
+        path = file_of(lambda g: g.node("Relu", "x"), tmp_path, (2, length, 6))
+        model = onnx.load(path)
+        model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 25
+        save(model, path)
+        if fails:
+            with pytest.raises(NetworkError, match=r"declared with shape \[2, 25, 6\]"):
+                from_onnx(path)
+        else:
+            check(path, {"m": "1..9"}, [{"m": 1}, {"m": 9}])
+            net = from_onnx(path, {"m": (4,)})
+            assert net.types[net.outputs[0]].shape == (2, 4, 6)

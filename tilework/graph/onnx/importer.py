@@ -21,7 +21,7 @@ from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.convert.scales import KEPT_AS
 from tilework.graph.onnx.files import ReadModel, read
-from tilework.graph.onnx.inputs import element_type, input_types
+from tilework.graph.onnx.inputs import element_type, has_free_extents, input_types
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.nothing import or_nothing
 from tilework.graph.onnx.places import Places, places_of
@@ -143,8 +143,9 @@ def _converted(
     if not graph.output:
         raise NetworkError("the file is corrupt: the network has no outputs")
     outputs = [walk.output(o.name) for o in graph.output]
+    is_open = any(has_free_extents(i) for i in inputs)
     for declared, value in zip(graph.output, outputs, strict=True):
-        _check_declared(declared, walk.b.types[value])
+        _check_declared(declared, walk.b.types[value], is_open)
     net = walk.b.finish(outputs, [o.name for o in graph.output])
     require_elements(net)
     return net
@@ -211,8 +212,12 @@ def _may_be(extent: Extent, number: int) -> bool:
     return low <= number <= high
 
 
-def _check_declared(declared: Any, computed: Any) -> None:
+def _check_declared(declared: Any, computed: Any, is_open: bool) -> None:
     """Compare an output's declaration with what is computed.
+
+    Args:
+        is_open: whether inputs have free extents: then numbers may be those that an exporter saw,
+            and only a number of dimensions is what it says.
 
     Raises:
         NetworkError: they contradict each other.
@@ -236,9 +241,8 @@ def _check_declared(declared: Any, computed: Any) -> None:
     other_rank = len(dims) != len(computed.shape)
     if dims and (not any(dims) or (other_rank and not all(dims))):
         return  # exporters name extents, and lose count of them behind an If, or by mistake
-    if other_rank or any(
-        d is not None and not _may_be(n, d) for d, n in zip(dims, computed.shape, strict=True)
-    ):
+    pairs = () if is_open or other_rank else zip(dims, computed.shape, strict=True)
+    if other_rank or any(d is not None and not _may_be(n, d) for d, n in pairs):
         shape = [d.dim_param or d.dim_value for d in kind.shape.dim]
         raise NetworkError(
             f"the file is corrupt: its output '{declared.name}' is declared with shape {shape}, "

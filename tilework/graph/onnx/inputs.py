@@ -277,6 +277,12 @@ def _check_value(declared: Any, array: np.ndarray, dtype: str) -> None:
         )
 
 
+def has_free_extents(value: Any) -> bool:
+    """Whether a declaration leaves an extent to a run, or all of them."""
+    dims = _dims(value)
+    return dims is None or any(_fixed(d) is None for d in dims)
+
+
 def symbols_declared(inputs: Sequence[Any]) -> list[str]:
     """The symbols of a model's inputs, in the order in which they come."""
     dims = (d for i in inputs if i.type.HasField("tensor_type") for d in _dims(i) or [])
