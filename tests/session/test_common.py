@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -163,8 +164,51 @@ def test_ranges_of_what_was_seen():
     }
     named = ranges_of([Declared("m", "int64", (2, "m"))], seen)
     assert named == {"m": (2, "m_"), "m_": "0..10000:5,5000"}
-    seen[1]["m"] = (3, 9)
-    assert ranges_of(inputs, seen) is None
+    seen[1]["m"] = (3, 0)  # another batch than that of x
+    assert ranges_of(inputs, seen)["m"] == ("extent_4", "seq")
+
+
+def merged_decoder():
+    """Scores of x over keys: those of a past where there is one, else of what an encoder says."""
+    cached = [helper.make_node("MatMul", ["x", "past"], ["then_y"])]
+    fresh = [
+        helper.make_node("Transpose", ["states"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("Concat", ["past", "t"], ["keys"], axis=2),
+        helper.make_node("MatMul", ["x", "keys"], ["else_y"]),
+    ]
+    shapes = {"x": ["n", "s", 4], "past": ["n", 4, "e"], "states": ["n", "e", 4]}
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            nodes, name, [], [helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, None)]
+        )
+        for name, nodes in (("then", cached), ("else", fresh))
+    }
+    model = onnx.load_from_string(
+        model_of([helper.make_node("If", ["cached"], ["y"], **branches)], shapes)
+    )
+    model.graph.input.append(helper.make_tensor_value_info("cached", TensorProto.BOOL, [1]))
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("ranges", [None, {"n": "1..4", "s": "1..30", "e": "1..64"}])
+def test_values_that_decide_have_forms_of_their_own(compiled, ranges):
+    """A decoder with and without a past in one file, as Optimum merges them.
+
+    In front of the first token the past of what the encoder says is empty, though it shares its
+    symbol with that.
+    """
+    data = merged_decoder()
+    session, other = Session(data, shapes=ranges), ort.InferenceSession(data)
+    rng = np.random.default_rng(0)
+    for cached in (True, False, True):
+        for n, s, e in ((1, 5, 7), (1, 1, 9), (2, 3, 12), (1, 2, 30), (3, 6, 5)):
+            past = e if cached else 0
+            shapes = {"x": (n, s, 4), "past": (n, 4, past), "states": (n, e, 4)}
+            given = {k: rng.standard_normal(v).astype(np.float32) for k, v in shapes.items()}
+            given["cached"] = np.array([cached])
+            got, wanted = session.run(None, given)[0], other.run(None, given)[0]
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    assert len(compiled) == 2 * (FEW + 1) + (ranges is not None)  # these do not hold an empty past
 
 
 def test_a_run_of_a_shape_that_was_there_reads_no_file(monkeypatch):

@@ -1,6 +1,8 @@
-"""One form for the shapes that a session meets, where nothing was said of their ranges.
+"""One form for the shapes that a session meets, where no form for given ranges serves them.
 
-The first combinations of shapes get forms of their own, which are the fastest there are. One more,
+That is where nothing was said of ranges, or where values of inputs decide shapes: then each
+combination of values has a form of this kind, over the ranges that were given if some were. The
+first combinations of shapes get forms of their own, which are the fastest there are. One more,
 and what has varied becomes a symbol with a range around all that came, and what has not stays a
 number: a batch that is always 1 costs nothing. A shape beyond makes a wider form in its place.
 """
@@ -11,6 +13,7 @@ import logging
 import math
 import re
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,10 +62,11 @@ class Common:
     Args:
         forms: of the model.
         inputs: of the model.
+        given: ranges of its symbols, if any are: else those around what comes.
     """
 
-    def __init__(self, forms: Forms, inputs: Sequence[Declared]) -> None:
-        self._forms, self._inputs = forms, inputs
+    def __init__(self, forms: Forms, inputs: Sequence[Declared], given: Ranges) -> None:
+        self._forms, self._inputs, self._given = forms, inputs, given
         self._seen: list[dict[str, tuple[int, ...]]] | None = None
         self._form: Module | None = None
         self._served: BoundedCache[object, Module] = BoundedCache(_REMEMBERED)
@@ -112,11 +116,20 @@ class Common:
         return form
 
     def _wider(self, seen: Sequence[Shapes]) -> Module | None:
-        """The form for all shapes around these; None if there is none, and a warning says why."""
+        """The form for all shapes around these; None if there is none, and a warning says why.
+
+        Given ranges come first; where they do not serve what was seen they are not asked again.
+        """
+        if self._given:
+            with suppress(TileworkError):
+                form = form_over(self._forms, self._given, in_place=False)[0]
+                if form is not None and all(_serves(form, one) for one in seen):
+                    return form
+            self._given = {}
         refused, tried = "", None
         for longest in _STEPS:
             ranges = ranges_of(self._inputs, seen, longest)
-            if ranges is None or ranges == tried:
+            if ranges == tried:
                 continue
             tried = ranges
             try:
@@ -146,12 +159,12 @@ def _serves(form: Module, shapes: Shapes) -> bool:
     return bool(form.symbols)
 
 
-def ranges_of(
-    inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int = 1
-) -> Ranges | None:
+def ranges_of(inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int = 1) -> Ranges:
     """What to give for a model's symbols and inputs, so that one form serves all of these shapes.
 
-    Dimensions of one symbol share it; those without a name that have always been equal do, too.
+    Dimensions of one symbol share it as far as they have been equal: ONNX Runtime takes others as
+    well, and the pasts of a decoder's cross attention are empty in front of its first token. Those
+    without a name that have always been equal do, too.
 
     Args:
         inputs: of the model.
@@ -160,8 +173,7 @@ def ranges_of(
             all that were seen are: 32 serves a model that halves an image five times.
 
     Returns:
-        Ranges, numbers and shapes, as `tilework.from_onnx` takes them; None if a symbol has had
-        two values at once.
+        Ranges, numbers and shapes, as `tilework.from_onnx` takes them.
     """
     columns: dict[str | tuple[int, ...], tuple[int, ...]] = {}
     places: dict[str, list[str | tuple[int, ...]]] = {}
@@ -171,7 +183,7 @@ def ranges_of(
             values = tuple(one[i.name][d] for one in seen)
             place = declared if isinstance(declared, str) else values
             if columns.setdefault(place, values) != values:
-                return None
+                columns[place := values] = values
             places[i.name].append(place)
     texts, ranges = _texts(columns, longest, places)
     shapes = {name: tuple(texts[place] for place in each) for name, each in places.items()}

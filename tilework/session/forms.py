@@ -94,7 +94,7 @@ class Forms:
         self._noted: set[str] = set()
         self._whole: Module | None = None
         self._tried = not how.ranges
-        self._common = Common(self, facts.inputs)
+        self._commons: BoundedCache[object, Common] = BoundedCache(KEPT)
 
     def whole(self) -> Module | None:
         """The form for all shapes within given ranges; None if there are none, or it cannot be.
@@ -108,7 +108,7 @@ class Forms:
             self._tried = True
             given = self._how.ranges
             try:
-                self._whole, served = form_over(self, given, self._how.in_place)
+                self._whole, served = form_over(Valued(self, (), {}), given, self._how.in_place)
             except TileworkError as e:
                 if self._how.in_place:
                     raise
@@ -118,32 +118,6 @@ class Forms:
                 why = f"one network serves {', '.join(less)}, and not all that was given"
                 self.warn("other shapes get forms of their own", why)
         return self._whole
-
-    def over(self, ranges: Ranges) -> Module | None:
-        """The form for all shapes within ranges; None if the values of inputs decide shapes.
-
-        Raises:
-            TileworkError: there is no such form.
-        """
-        key = ("ranges", tuple(sorted(ranges.items())))
-        needed = self._form(key, ranges, {})
-        if needed:
-            why = f"values of {', '.join(needed)} decide shapes"
-            self.warn(EACH, why)
-        module = self._modules.get(key)
-        return module if isinstance(module, Module) else None
-
-    def takes(self, ranges: Ranges) -> bool:
-        """Whether the model can be read for these ranges."""
-        try:
-            self._network(ranges, {})
-        except TileworkError:
-            return False
-        return True
-
-    def read(self) -> ReadModel | onnx.ModelProto:
-        """The model as the importer takes it."""
-        return self._source.read()
 
     def within(self, use: Callable[[Module], Found]) -> Found | None:
         """What comes of a use of the form for all shapes, if it is for shapes within.
@@ -183,11 +157,11 @@ class Forms:
             known = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
             key = (tuple(sorted(rest.items())), tuple(known))
             compiled = self._modules.get(key)
-            if compiled is None and not (self._valued or arrays is None or self._how.ranges):
-                compiled = self._common.serving(key, shapes)
+            if compiled is None and (self._valued or not self._how.ranges) and arrays is not None:
+                compiled = self._common(tuple(known), values).serving(key, rest)
             if compiled is not None:
                 return compiled
-            needed = self._form(key, rest, values)
+            needed = self.form(key, rest, values)
             if needed is None:
                 return self._modules.get(key)
             if not set(needed) - set(self._valued):
@@ -195,7 +169,16 @@ class Forms:
             self._valued = tuple(dict.fromkeys((*self._valued, *needed)))
             self.note(list(self._valued), "valued")
 
-    def _form(
+    def _common(self, known: tuple[object, ...], values: Mapping[str, Array]) -> Common:
+        """The form that shapes share for some values, which ``known`` tells from others."""
+        common = self._commons.get(known)
+        if common is None:
+            inputs = [i for i in self._facts.inputs if i.name not in values]
+            common = Common(Valued(self, known, values), inputs, self._how.ranges)
+            self._commons.put(known, common)
+        return common
+
+    def form(
         self, key: object, shapes: Shapes | Ranges, values: Mapping[str, Array]
     ) -> tuple[str, ...] | None:
         """Put a form into memory; returns the inputs whose values are needed, if there are any."""
@@ -228,6 +211,14 @@ class Forms:
         """Say once what is left to the other engine; refuse now if it is not there."""
         engine(module.image.left.operators)
         self.warn("", f"{module.name}: {module.left}")
+
+    def made(self, key: object) -> Compiled | None:
+        """A form that is in memory."""
+        return self._modules.get(key)
+
+    def read(self) -> ReadModel | onnx.ModelProto:
+        """The model as the importer takes it."""
+        return self._source.read()
 
     def note(self, what: object, *name: str) -> None:
         """Tell later processes something of this model, compiled as it is here."""
@@ -297,7 +288,7 @@ class Forms:
         from tilework.compiler import compile
 
         with stage("read"):
-            network = self._network(shapes, values)
+            network = self.network(shapes, values)
         with stage("choose"):
             history = self._how.records.history()
         module = compile(
@@ -341,7 +332,12 @@ class Forms:
 
         return keep
 
-    def _network(self, shapes: Shapes | Ranges, values: Mapping[str, Array]) -> Network | Parts:
+    def network(self, shapes: Shapes | Ranges, values: Mapping[str, Array]) -> Network | Parts:
+        """The model as it is read for some shapes or ranges.
+
+        Raises:
+            TileworkError: it cannot be.
+        """
         from tilework.graph import from_onnx
         from tilework.graph.onnx.cut import cut
 
@@ -350,3 +346,50 @@ class Forms:
         if self._how.strict:
             return from_onnx(given, shapes, arrays)
         return cut(given, shapes, arrays, ask=True)
+
+
+class Valued:
+    """The forms for some values of the inputs whose values decide shapes: what `form_over` asks.
+
+    Args:
+        forms: all of the model.
+        known: tells these values from others.
+        values: by input.
+    """
+
+    def __init__(
+        self, forms: Forms, known: tuple[object, ...], values: Mapping[str, Array]
+    ) -> None:
+        self._forms, self._known, self._values = forms, known, values
+        self._name = (repr(known),) if known else ()
+        self.read, self.warn = forms.read, forms.warn
+
+    def over(self, ranges: Ranges) -> Module | None:
+        """The form for all shapes within ranges; None if more values decide shapes.
+
+        Raises:
+            TileworkError: there is no such form.
+        """
+        key = ("ranges", tuple(sorted(ranges.items())), *self._known)
+        needed = self._forms.form(key, ranges, self._values)
+        if needed:
+            what = EACH if self._known else "each has forms of its own"
+            self.warn(what, f"values of {', '.join(needed)} decide shapes")
+        module = self._forms.made(key)
+        return module if isinstance(module, Module) else None
+
+    def takes(self, ranges: Ranges) -> bool:
+        """Whether the model can be read for these ranges."""
+        try:
+            self._forms.network(ranges, self._values)
+        except TileworkError:
+            return False
+        return True
+
+    def note(self, what: object, *name: str) -> None:
+        """Tell later processes something of the model at these values."""
+        self._forms.note(what, *name, *self._name)
+
+    def noted(self, *name: str) -> object:
+        """What an earlier process has told."""
+        return self._forms.noted(*name, *self._name)

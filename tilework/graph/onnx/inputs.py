@@ -178,6 +178,7 @@ def _given_symbols(
     ]
     named = {word for n in texts if isinstance(n, str) for word in re.findall(r"[^\W\d]\w*", n)}
     symbols: dict[str, Extent] = {}
+    empty: list[str] = []  # a decoder's first step has empty pasts, of its cross attention as well
 
     def bind(symbol: str, extent: Extent) -> None:
         if symbols.setdefault(symbol, extent) != extent:
@@ -216,8 +217,13 @@ def _given_symbols(
                 raise ShapesRefused(
                     f"input '{name}' has extent {fixed} in dimension {d}, not {extent}"
                 )
-            if symbol := symbol_in(dim):
+            symbol = symbol_in(dim)
+            if symbol and isinstance(extent, int) and extent == 0:
+                empty.append(symbol)
+            elif symbol:
                 bind(symbol, extent)
+    for symbol in empty:
+        symbols.setdefault(symbol, 0)
     return symbols
 
 

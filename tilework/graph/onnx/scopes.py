@@ -100,7 +100,7 @@ class Scopes(OnnxContext):
             kind = self.b.types[meaning.value]
             if meaning.value in self.b.constants:
                 self.constants[name] = self.b.constants[meaning.value]
-            elif 0 in kind.shape:  # there is only one such tensor
+            elif 0 in kind.shape and all(isinstance(n, int) for n in kind.shape):  # all are equal
                 self.constants[name] = np.empty(known_shape(kind.shape), numpy_dtype(kind.dtype))
             elif meaning.sources:
                 self._sources[name] = meaning.sources
