@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tilework.runtime.module import Module
 
 Shapes = Mapping[str, tuple[int, ...]]
+Column = str | tuple[int, ...]
+"""A dimension by its symbol's name; by the values that it has had, if it has none."""
 
 FEW = 2
 """Combinations of shapes that have forms of their own."""
@@ -43,7 +45,7 @@ _VAIN = 2
 _TYPICAL = 4
 """Values at most that schedules are chosen for."""
 
-_STEPS = (1, 32, 256)
+_STEPS = (32, 256)
 """Powers of two whose multiples a symbol's values are tried as, one after another: networks that
 halve maps and double them again fit together at such sizes alone."""
 
@@ -127,8 +129,7 @@ class Common:
                     return form
             self._given = {}
         refused, tried = "", None
-        for longest in _STEPS:
-            ranges = ranges_of(self._inputs, seen, longest)
+        for ranges in (self._any(seen), *(ranges_of(self._inputs, seen, n) for n in _STEPS)):
             if ranges == tried:
                 continue
             tried = ranges
@@ -139,6 +140,13 @@ class Common:
         if refused:
             self._forms.warn(EACH, refused)
         return None
+
+    def _any(self, seen: Sequence[Shapes]) -> Ranges:
+        """Ranges of any values; of symbols that are sums of others if the model needs that."""
+        ranges, sums = (ranges_of(self._inputs, seen, related=one) for one in (False, True))
+        if sums == ranges or self._forms.takes(ranges) or not self._forms.takes(sums):
+            return ranges
+        return sums
 
     def _earlier(self) -> tuple[list[dict[str, tuple[int, ...]]], bool]:
         """The shapes that earlier processes met, and whether no form could serve them all."""
@@ -159,7 +167,9 @@ def _serves(form: Module, shapes: Shapes) -> bool:
     return bool(form.symbols)
 
 
-def ranges_of(inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int = 1) -> Ranges:
+def ranges_of(
+    inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int = 1, related: bool = False
+) -> Ranges:
     """What to give for a model's symbols and inputs, so that one form serves all of these shapes.
 
     Dimensions of one symbol share it as far as they have been equal: ONNX Runtime takes others as
@@ -171,12 +181,14 @@ def ranges_of(inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int =
         seen: shapes of all inputs, by name.
         longest: of a symbol's values only multiples of up to this number are served, as far as
             all that were seen are: 32 serves a model that halves an image five times.
+        related: a symbol that has always been the sum of two others, or of one and a number, stays
+            so: a mask is as long as the past and the new tokens together.
 
     Returns:
         Ranges, numbers and shapes, as `tilework.from_onnx` takes them.
     """
-    columns: dict[str | tuple[int, ...], tuple[int, ...]] = {}
-    places: dict[str, list[str | tuple[int, ...]]] = {}
+    columns: dict[Column, tuple[int, ...]] = {}
+    places: dict[str, list[Column]] = {}
     for i in (i for i in inputs if i.tensor and not i.static):
         places[i.name] = []
         for d, declared in enumerate(i.shape):
@@ -186,18 +198,20 @@ def ranges_of(inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int =
                 columns[place := values] = values
             places[i.name].append(place)
     texts, ranges = _texts(columns, longest, places)
+    if related:
+        _relate(columns, texts, ranges)
     shapes = {name: tuple(texts[place] for place in each) for name, each in places.items()}
     return {**shapes, **ranges}
 
 
 def _texts(
-    columns: Mapping[str | tuple[int, ...], tuple[int, ...]], longest: int, inputs: Container[str]
-) -> tuple[dict[str | tuple[int, ...], int | str], dict[str, str]]:
+    columns: Mapping[Column, tuple[int, ...]], longest: int, inputs: Container[str]
+) -> tuple[dict[Column, int | str], dict[str, str]]:
     """What stands for dimensions, by their names or values; and the ranges of its symbols."""
     from tilework.graph.onnx.symbols import evaluated
     from tilework.graph.onnx.usual import range_around
 
-    texts: dict[str | tuple[int, ...], int | str] = {}
+    texts: dict[Column, int | str] = {}
     ranges: dict[str, str] = {}
     names = {name: 1 for name in columns if isinstance(name, str)}
     sums = [n for n in names if evaluated(n, {m: 1 for m in names if m != n}) is not None]
@@ -214,3 +228,27 @@ def _texts(
         words = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", name)
         texts.setdefault(name, words)
     return texts, ranges
+
+
+def _relate(
+    columns: Mapping[Column, tuple[int, ...]],
+    texts: dict[Column, int | str],
+    ranges: dict[str, str],
+) -> None:
+    """Write what has always been a sum of others as that, in place of a range of its own."""
+    free = {p: np.array(columns[p]) for p, text in texts.items() if text in ranges}
+    for place in [*free]:
+        values = free.pop(place)
+        rest = {p: values - other for p, other in free.items()}
+        sums = [f"{texts[p]} + {k[0]}" for p, k in rest.items() if k[0] >= 0 and (k == k[0]).all()]
+        sums += [
+            f"{texts[p]} + {texts[q]}"
+            for p, left in rest.items()
+            for q, other in free.items()
+            if p != q and (left == other).all()
+        ]
+        if sums:
+            del ranges[str(texts[place])]
+            texts[place] = sums[0]
+        else:
+            free[place] = values

@@ -21,11 +21,12 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.convert.microsoft.attention import pair, refuse
-from tilework.graph.onnx.convert.microsoft.masks import positions
+from tilework.graph.onnx.convert.microsoft.masks import positions, whole
 from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
-from tilework.index.extents import known
+from tilework.index.extents import Extent, known, most
+from tilework.index.symbols import Undecided
 
 if TYPE_CHECKING:
     import onnx
@@ -46,13 +47,15 @@ class _Lengths:
         ends: value [B, 1] as int32: T of each sequence.
         starts: value [B, 1]: how many of its keys are in the cache; None for the first prompt,
             whose keys all are new.
+        short: sequences may end before their new tokens do, as those of a first prompt may.
     """
 
-    new: int
-    total: int
-    cached: int
+    new: Extent
+    total: Extent
+    cached: Extent
     ends: str
     starts: str | None
+    short: bool
 
 
 def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
@@ -60,7 +63,7 @@ def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
     _check(node, a)
     heads, groups = int(a["num_heads"]), int(a["kv_num_heads"])
     q, k, v = _split(c, node, heads, groups)
-    lengths = _lengths(c, node, known(c.b.shape(q)[1]))
+    lengths = _lengths(c, node, c.b.shape(q)[1])
     if a.get("do_rotary", 0):
         flag = bool(a.get("rotary_interleaved", 0))
         angles = _angles(c, node, lengths, interleaved=flag)
@@ -119,14 +122,19 @@ def _split(c: OnnxContext, node: onnx.NodeProto, heads: int, groups: int) -> tup
     return q, k, v
 
 
-def _lengths(c: OnnxContext, node: onnx.NodeProto, new: int) -> _Lengths:
+def _lengths(c: OnnxContext, node: onnx.NodeProto, new: Extent) -> _Lengths:
     past = optional(node, 3)
-    cached = known(c.shape(past)[2]) if past else 0
-    given = c.array(node.input[6], "total_sequence_length")
-    if given.size != 1:
+    cached = c.shape(past)[2] if past else 0
+    given = c.extents(node.input[6], "total_sequence_length")
+    if len(given) != 1:
         raise Unsupported("total_sequence_length is not a single number")
-    total = int(given.item())
-    if total < new or (total > new and not cached):
+    total = given[0]
+    if not isinstance(cached, int) and total != cached + new:
+        raise Unsupported(
+            f"past_key has {cached} keys, of which total_sequence_length leaves {total} with "
+            f"{new} new ones; give numbers, or keep past_key as long as the past"
+        )
+    if total < new or (cached == 0 and total > new):
         raise Unsupported(
             f"total_sequence_length is {total}, but there are {new} new tokens and {cached} in "
             "past_key"
@@ -134,8 +142,25 @@ def _lengths(c: OnnxContext, node: onnx.NodeProto, new: int) -> _Lengths:
     last = c.op("cast", c.value(node.input[5]), to="int32")
     last = c.op("reshape", last, shape=(math.prod(c.b.shape(last)), 1))
     ends = c.op("add", last, like(c, 1, last))
-    starts = c.op("subtract", ends, like(c, new, ends)) if total > new else None
-    return _Lengths(new, total, cached, ends, starts)
+    first = _is_first(node, total, new)
+    starts = None if first else c.op("subtract", ends, whole(c, new))
+    if starts is not None and first is None:
+        starts = c.op("maximum", starts, whole(c, 0))
+    return _Lengths(new, total, cached, ends, starts, short=first is not False)
+
+
+def _is_first(node: onnx.NodeProto, total: Extent, new: Extent) -> bool | None:
+    """Whether the new tokens are all there are; None if that differs from run to run.
+
+    Raises:
+        Undecided: it differs, and so does what the numbers of positions mean.
+    """
+    try:
+        return total == new
+    except Undecided:
+        if optional(node, 9):
+            raise
+        return None
 
 
 def _angles(
@@ -164,14 +189,17 @@ def _cached(c: OnnxContext, x: str, past: str, lengths: _Lengths, name: str) -> 
 
     What no sequence has reached yet is 0.
     """
-    rows = max(lengths.total, lengths.cached)
+    rows = lengths.total if lengths.total >= lengths.cached else lengths.cached
     if lengths.starts is None:
         return _lengthened(c, x, rows, name)
-    old = _lengthened(c, c.value(past), rows, name)
+    if isinstance(lengths.cached, int):
+        old = _lengthened(c, c.value(past), rows, name)
+    else:  # no pad takes 0 rows as well; what stands behind the past does not matter
+        old = c.op("concat", c.value(past), x, axis=2)
     places = positions(c, rows, 1)
     behind = c.op("subtract", places, lengths.starts)  # [B, C]: which new one stands here
     fresh = x
-    if lengths.new > 1:
+    if not isinstance(lengths.new, int) or lengths.new > 1:
         batch = c.b.shape(behind)[0]
         index = c.op("reshape", behind, shape=(batch, rows, 1))
         first = c.op("transpose", x, perm=(0, 2, 1, 3))
@@ -179,17 +207,16 @@ def _cached(c: OnnxContext, x: str, past: str, lengths: _Lengths, name: str) -> 
         fresh = c.op("transpose", fresh, perm=(0, 2, 1, 3))
     column = (c.b.shape(behind)[0], 1, rows, 1)
     before, within = (
-        c.op("reshape", c.op("less", behind, like(c, n, behind)), shape=column)
-        for n in (0, lengths.new)
+        c.op("reshape", c.op("less", behind, whole(c, n)), shape=column) for n in (0, lengths.new)
     )
     fresh = c.op("where", within, fresh, like(c, 0.0, x))
     return c.op("where", before, old, fresh, name=name)
 
 
-def _lengthened(c: OnnxContext, x: str, rows: int, name: str) -> str:
+def _lengthened(c: OnnxContext, x: str, rows: Extent, name: str) -> str:
     """``x`` [B, M, L, H] with zeros behind, up to so many rows."""
     more = rows - c.b.shape(x)[2]
-    if not more:
+    if isinstance(more, int) and more == 0:
         return x
     return c.op("pad", x, name=name, before=(0, 0, 0, 0), after=(0, 0, more, 0), value=0.0)
 
@@ -221,34 +248,42 @@ def _mixed(
         own, each = c.b.shape(bias)[:2]
         heads = (1, 1) if each == 1 else (m, n // m)
         scores = c.op("add", scores, c.op("reshape", bias, shape=(own, *heads, s, t)))
-    scores = c.op("where", _seen(c, a, lengths, known(t)), scores, like(c, -np.inf, scores))
+    scores = c.op("where", _seen(c, a, lengths, t), scores, like(c, -np.inf, scores))
     shares = _softmax(c, node, a, scores)
     mixed = c.op("einsum", shares, v, equation="bmgst,bmtd->bsmgd")
     return c.op("reshape", mixed, name=name, shape=(b, s, n * h))
 
 
-def _seen(c: OnnxContext, a: dict[str, Any], lengths: _Lengths, keys: int) -> str:
+def _seen(c: OnnxContext, a: dict[str, Any], lengths: _Lengths, keys: Extent) -> str:
     """Which keys each query sees: [B or 1, 1, 1, S, T]; those not after it, in the window."""
     new, ends, place = lengths.new, lengths.ends, positions(c, keys, 1, 1, 1, 1)
     column = (c.b.shape(ends)[0], 1, 1, 1, 1)
     ends = c.op("reshape", ends, shape=column)
     if a.get("causal", 1):
-        steps = np.arange(1, new + 1, dtype=np.int32).reshape(1, 1, 1, new, 1)
-        limits = c.b.constant(steps, "steps")
+        limits = _steps(c, new)
+        if lengths.starts is not None:
+            limits = c.op("add", c.op("reshape", lengths.starts, shape=column), limits)
         # tokens behind the end of a short prompt see its last keys; what ONNX Runtime computes
         # for them depends on which of its kernels runs
-        if lengths.starts is None:
+        if lengths.short:
             limits = c.op("minimum", limits, ends)
-        else:
-            limits = c.op("add", c.op("reshape", lengths.starts, shape=column), limits)
     else:
         limits = ends
     seen = c.op("less", place, limits)
     window = int(a.get("local_window_size", -1))
-    if 0 < window < keys:
+    if 0 < window < most(keys):
         first = c.op("subtract", limits, like(c, window, limits))
         seen = c.op("logical_and", seen, c.op("greater_equal", place, first))
     return seen
+
+
+def _steps(c: OnnxContext, new: Extent) -> str:
+    """How many new tokens there are up to each: 1 to S, [1, 1, 1, S, 1]."""
+    if isinstance(new, int):
+        steps = np.arange(1, new + 1, dtype=np.int32).reshape(1, 1, 1, new, 1)
+        return c.b.constant(steps, "steps")
+    before = c.op("reshape", positions(c, new), shape=(1, 1, 1, new, 1))
+    return c.op("add", before, like(c, 1, before))
 
 
 def _softmax(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], scores: str) -> str:

@@ -26,6 +26,13 @@ def _counted(c: OnnxContext, shape: Shape, axis: int, first: Extent = 0, step: i
     return c.op("arange", name="positions", dtype="int32", **attrs)
 
 
+def whole(c: OnnxContext, number: Extent) -> str:
+    """A number as int32, of one dimension if a run brings it, else of none."""
+    if isinstance(number, Symbolic):
+        return _counted(c, (1,), 0, number, 0)
+    return c.b.constant(np.asarray(number, np.int32), "scalar")
+
+
 def later(c: OnnxContext, queries: Extent, keys: Extent, past: Extent, dtype: str) -> str:
     """What keys later than the query get: [1, 1, queries, keys].
 
