@@ -156,7 +156,7 @@ def _is_first(node: onnx.NodeProto, total: Extent, new: Extent) -> bool | None:
         Undecided: it differs, and so does what the numbers of positions mean.
     """
     try:
-        return total == new
+        return not total > new
     except Undecided:
         if optional(node, 9):
             raise

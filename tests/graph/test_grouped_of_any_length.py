@@ -1,0 +1,120 @@
+"""Groups of queries and a cache of any length: one network, right at each point of its ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.graph.microsoft_models import compare, run_runtime
+from tests.graph.run_symbolic import point_of, run_at
+from tests.graph.test_microsoft_attention import GROUPS, HEADS, SIZE
+from tilework.errors import NetworkError
+from tilework.graph import from_onnx, plan
+
+RNG = np.random.default_rng(0)
+WIDTH = (HEADS + 2 * GROUPS) * SIZE
+
+
+def model_of(rotated: bool, position: bool = False, **attrs: object) -> onnx.ModelProto:
+    """The node as decoders have it: all lengths follow from a mask, which is 0 where nothing is."""
+    shapes = {
+        "q": ["b", "s", WIDTH],
+        "past_k": ["b", GROUPS, "p", SIZE],
+        "past_v": ["b", GROUPS, "p", SIZE],
+    }
+    ints = {"mask": ["b", "t"], **({"position": ["b", "s"]} if position else {})}
+    nodes = [
+        helper.make_node("ReduceSum", ["mask", "axes"], ["many"], keepdims=1),
+        helper.make_node("Sub", ["many", "one"], ["last_"]),
+        helper.make_node("Cast", ["last_"], ["last"], to=TensorProto.INT32),
+        helper.make_node("Shape", ["mask"], ["extents"]),
+        helper.make_node("Gather", ["extents", "one"], ["total_"]),
+        helper.make_node("Cast", ["total_"], ["total"], to=TensorProto.INT32),
+        helper.make_node(
+            "GroupQueryAttention",
+            ["q", "", "", "past_k", "past_v", "last", "total", *["cos", "sin"] * rotated]
+            + ["position"] * position,
+            ["y", "present_k", "present_v"],
+            domain="com.microsoft",
+            num_heads=HEADS,
+            kv_num_heads=GROUPS,
+            do_rotary=int(rotated),
+            **attrs,
+        ),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(n, kind, s)
+        for kind, given in ((TensorProto.FLOAT, shapes), (TensorProto.INT64, ints))
+        for n, s in given.items()
+    ]
+    weights = {"axes": np.array([1]), "one": np.array([1])}
+    weights |= {n: RNG.standard_normal((64, SIZE // 2)).astype(np.float32) for n in ("cos", "sin")}
+    outputs = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, None)
+        for n in ("y", "present_k", "present_v")
+    ]
+    constants = [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def ranges(past: str) -> dict[str, object]:
+    return {"b": "1..3", "s": "1..6", "p": past, "mask": ("b", "p + s")}
+
+
+def feeds(lengths: list[int], new: int, past: int) -> dict[str, np.ndarray]:
+    """Sequences that are so long with their new tokens."""
+    batch = len(lengths)
+    mask = (np.arange(past + new) < np.array(lengths)[:, None]).astype(np.int64)
+    each = {n: (batch, GROUPS, past, SIZE) for n in ("past_k", "past_v")} | {
+        "q": (batch, new, WIDTH)
+    }
+    arrays = {n: RNG.standard_normal(s).astype(np.float32) for n, s in each.items()}
+    return arrays | {"mask": mask}
+
+
+POINTS = [([4], 4, 0), ([5, 3, 1], 5, 0), ([1, 1], 1, 0), ([8, 5], 1, 7), ([9], 3, 6), ([3], 2, 1)]
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"rotated": True},
+        {"rotated": False, "local_window_size": 3, "softcap": 2.0},
+        {"rotated": False, "smooth_softmax": 1, "local_window_size": 40},
+        {"rotated": False, "causal": 0},
+    ],
+)
+def test_prompts_and_tokens_of_one_network(attrs: dict[str, object]) -> None:
+    """Empty pasts as well; sequences of a prompt that end early, and of unequal pasts."""
+    model = model_of(**attrs)
+    net = from_onnx(model, ranges("0..9"))
+    p = plan(net)
+    for lengths, new, past in POINTS:
+        given = feeds(lengths, new, past)
+        at = point_of(net, {"b": len(lengths), "s": new, "p": past})
+        got = run_at(p, at, *(given[n] for n in net.inputs))
+        wanted = run_runtime(model, given)
+        keep = np.arange(new) < np.array(lengths)[:, None] if past == 0 else np.ones((1, new), bool)
+        keep = np.broadcast_to(keep, (len(lengths), new))  # what is behind an end is not defined
+        compare([got[0][keep], *got[1:]], [wanted[0][keep], *wanted[1:]])
+
+
+def test_given_positions_mean_something_else_in_front_of_a_first_prompt() -> None:
+    model = model_of(rotated=True, position=True)
+    net = from_onnx(model, ranges("1..9"))
+    for lengths, new, past in POINTS[3:]:
+        given = feeds(lengths, new, past) | {"position": RNG.integers(0, 60, (len(lengths), new))}
+        at = point_of(net, {"b": len(lengths), "s": new, "p": past})
+        got = run_at(plan(net), at, *(given[n] for n in net.inputs))
+        compare(got, run_runtime(model, given))
+    with pytest.raises(NetworkError, match="give a symbol a number"):
+        from_onnx(model, ranges("0..9"))
+
+
+def test_a_total_of_its_own_is_told() -> None:
+    with pytest.raises(NetworkError, match="GroupQueryAttention"):
+        from_onnx(model_of(rotated=False), {"b": "1..3", "s": "1..6", "p": "1..9", "t": "1..15"})
