@@ -246,7 +246,8 @@ def ranges_for_any(network: str, texts: Sequence[str]) -> tuple[str, ...]:
 
     names = parse_shapes(given)
     usual = usual_ranges(Path(network)).items()
-    return (*given, *(f"{name}={range_}" for name, range_ in usual if name not in names))
+    text = {n: what if isinstance(what, str) else ",".join(map(str, what)) for n, what in usual}
+    return (*given, *(f"{name}={what}" for name, what in text.items() if name not in names))
 
 
 def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = ()) -> str:

@@ -18,7 +18,7 @@ WIDTH = (HEADS + 2 * GROUPS) * SIZE
 
 
 def model_of(rotated: bool, position: bool = False, **attrs: object) -> onnx.ModelProto:
-    """The node as decoders have it: all lengths follow from a mask, which is 0 where nothing is."""
+    """The node as decoders have it: lengths follow from a mask, which is 0 where nothing is."""
     shapes = {
         "q": ["b", "s", WIDTH],
         "past_k": ["b", GROUPS, "p", SIZE],
@@ -98,7 +98,9 @@ def test_prompts_and_tokens_of_one_network(attrs: dict[str, object]) -> None:
         at = point_of(net, {"b": len(lengths), "s": new, "p": past})
         got = run_at(p, at, *(given[n] for n in net.inputs))
         wanted = run_runtime(model, given)
-        keep = np.arange(new) < np.array(lengths)[:, None] if past == 0 else np.ones((1, new), bool)
+        keep = (
+            np.arange(new) < np.array(lengths)[:, None] if past == 0 else np.ones((1, new), bool)
+        )
         keep = np.broadcast_to(keep, (len(lengths), new))  # what is behind an end is not defined
         compare([got[0][keep], *got[1:]], [wanted[0][keep], *wanted[1:]])
 

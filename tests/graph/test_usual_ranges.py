@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 from onnx import helper
 
 from tests.graph import onnx_models, symbolic_models
 from tests.graph.onnx_models import save
 from tests.graph.symbolic_models import Maker
-from tilework.errors import NetworkError
+from tests.graph.test_grouped_of_any_length import model_of as grouped_model
+from tests.graph.test_microsoft_attention import SIZE
 from tilework.graph import from_onnx
 from tilework.graph.onnx.usual import usual_ranges
 
@@ -71,11 +71,21 @@ def test_images_that_are_halved_and_doubled_are_multiples(tmp_path: Path) -> Non
     assert from_onnx(path, found).symbols
 
 
-def test_no_range_is_narrow_enough(tmp_path: Path) -> None:
+def test_a_number_where_a_node_leaves_only_one(tmp_path: Path) -> None:
     g = Maker()
     g.node("Add", "x", g.table(8, 6), output="y")
     infos = [helper.make_tensor_value_info(n, 1, ["n", 6]) for n in ("x", "y")]
     graph = helper.make_graph(g.nodes, "one", infos[:1], infos[1:], g.weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    with pytest.raises(NetworkError, match="8 == n, where n is 1 to 1024"):
-        usual_ranges(file_of(model, tmp_path))
+    assert usual_ranges(file_of(model, tmp_path)) == {"n": (8,)}
+
+
+def test_a_cache_as_onnxruntime_genai_writes_it(tmp_path: Path) -> None:
+    """A mask as long as past and new tokens; the heads' size has a symbol, too."""
+    model = grouped_model(rotated=True)
+    for i in model.graph.input:
+        if i.name.startswith("past"):
+            i.type.tensor_type.shape.dim[3].dim_param = "size"
+    found = usual_ranges(file_of(model, tmp_path))
+    assert (found["t"], found["size"]) == ("p + s", (SIZE,))
+    assert from_onnx(model, found).symbols

@@ -41,11 +41,12 @@ _LENGTH = (1, 1024, (16, 128, 384))
 _TRIES = 24
 
 
-def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> dict[str, str]:
+def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> dict[str, Given]:
     """What to give for each symbol of a model's inputs, so that it becomes one network.
 
     Returns:
-        Ranges, and arithmetic of other symbols, as `tilework.from_onnx` takes them, by symbol.
+        Ranges, arithmetic of other symbols, and numbers where a node leaves only one, as
+        `tilework.from_onnx` takes them, by symbol.
 
     Raises:
         NetworkError: the model cannot be read, or differs from run to run however narrow the
@@ -115,7 +116,7 @@ def _of_one_network(
     model: onnx.ModelProto, places: Places | None, ranges: dict[str, Symbol], others: Shapes
 ) -> dict[str, Any]:
     """What to give for symbols of these ranges at most, beside what is given for others."""
-    equal: dict[str, str] = {}
+    equal: dict[str, Given] = {}
     for _ in range(_TRIES):
         shapes = {**others, **{name: _text(one) for name, one in ranges.items()}, **equal}
         try:
@@ -146,7 +147,7 @@ def _text(one: Symbol) -> str:
     return f"{none}{one.low}..{one.high}:{','.join(map(str, one.typicals))}"
 
 
-def _narrowed(ranges: dict[str, Symbol], equal: dict[str, str], undecided: Undecided) -> bool:
+def _narrowed(ranges: dict[str, Symbol], equal: dict[str, Given], undecided: Undecided) -> bool:
     """Narrow ranges for a comparison; whether that was possible."""
     if undecided.sides is None or undecided.what not in COMPARE:
         return False
@@ -187,13 +188,18 @@ def _last(start: int, end: int, holds: Callable[[int], bool]) -> int:
     return start
 
 
-def _bound(ranges: dict[str, Symbol], equal: dict[str, str], one: Extent, other: Extent) -> bool:
+def _bound(ranges: dict[str, Symbol], equal: dict[str, Given], one: Extent, other: Extent) -> bool:
     """Say that a symbol is what stands beside it."""
-    if not isinstance(one, Symbolic) or not isinstance(other, Symbolic):
+    if not isinstance(one, Symbolic):
         return False
     (symbol, *more) = one.symbols
-    if more or str(one) != symbol.name or symbol in other.symbols or symbol.name not in ranges:
+    if (
+        more
+        or str(one) != symbol.name
+        or symbol in symbols_of([other])
+        or symbol.name not in ranges
+    ):
         return False
     del ranges[symbol.name]
-    equal[symbol.name] = str(other)
+    equal[symbol.name] = str(other) if isinstance(other, Symbolic) else (other,)
     return True

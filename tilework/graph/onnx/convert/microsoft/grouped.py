@@ -26,7 +26,7 @@ from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
 from tilework.index.extents import Extent, known, most
-from tilework.index.symbols import Undecided
+from tilework.index.symbols import Undecided, same
 
 if TYPE_CHECKING:
     import onnx
@@ -63,7 +63,10 @@ def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
     _check(node, a)
     heads, groups = int(a["num_heads"]), int(a["kv_num_heads"])
     q, k, v = _split(c, node, heads, groups)
-    lengths = _lengths(c, node, c.b.shape(q)[1])
+    _, new, _, size = c.b.shape(q)
+    if optional(node, 3) and not same(c.shape(node.input[3])[3], size):
+        raise Unsupported(f"past_key has heads of {c.shape(node.input[3])[3]}, queries of {size}")
+    lengths = _lengths(c, node, new)
     if a.get("do_rotary", 0):
         flag = bool(a.get("rotary_interleaved", 0))
         angles = _angles(c, node, lengths, interleaved=flag)
@@ -129,10 +132,10 @@ def _lengths(c: OnnxContext, node: onnx.NodeProto, new: Extent) -> _Lengths:
     if len(given) != 1:
         raise Unsupported("total_sequence_length is not a single number")
     total = given[0]
-    if not isinstance(cached, int) and total != cached + new:
+    if not isinstance(cached, int) and not same(total, cached + new):
         raise Unsupported(
-            f"past_key has {cached} keys, of which total_sequence_length leaves {total} with "
-            f"{new} new ones; give numbers, or keep past_key as long as the past"
+            f"total_sequence_length is {total}, which {cached} keys in past_key and {new} new "
+            f"tokens do not make; write '{cached} + {new}' for {total}, or give numbers"
         )
     if total < new or (cached == 0 and total > new):
         raise Unsupported(
