@@ -105,6 +105,21 @@ def test_prompts_and_tokens_of_one_network(attrs: dict[str, object]) -> None:
         compare([got[0][keep], *got[1:]], [wanted[0][keep], *wanted[1:]])
 
 
+def test_a_buffer_that_is_longer_than_what_is_seen() -> None:
+    """As ONNX Runtime GenAI gives it: the past as long as it may become, the mask as it is now."""
+    model = model_of(rotated=True)
+    net = from_onnx(model, {"b": "1..3", "s": "1..6", "p": (12,), "t": "1..11"})
+    p = plan(net)
+    for lengths, new in (([4], 4), ([6, 6], 6), ([7, 3], 1), ([9], 3), ([11], 1)):
+        given = feeds(lengths, new, 12)
+        given["mask"] = given["mask"][:, : max(lengths)]
+        at = point_of(net, {"b": len(lengths), "s": new, "t": max(lengths)})
+        compare(
+            run_at(p, at, *(given[n] for n in net.inputs)),
+            run_runtime(model, given),
+        )
+
+
 def test_given_positions_mean_something_else_in_front_of_a_first_prompt() -> None:
     model = model_of(rotated=True, position=True)
     net = from_onnx(model, ranges("1..9"))

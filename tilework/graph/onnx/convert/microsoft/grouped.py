@@ -26,7 +26,7 @@ from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
 from tilework.index.extents import Extent, known, most
-from tilework.index.symbols import Undecided, same
+from tilework.index.symbols import Undecided, certain, same
 
 if TYPE_CHECKING:
     import onnx
@@ -137,7 +137,7 @@ def _lengths(c: OnnxContext, node: onnx.NodeProto, new: Extent) -> _Lengths:
             f"total_sequence_length is {total}, which {cached} keys in past_key and {new} new "
             f"tokens do not make; write '{cached} + {new}' for {total}, or give numbers"
         )
-    if total < new or (cached == 0 and total > new):
+    if certain(lambda: total < new) or (cached == 0 and total > new):
         raise Unsupported(
             f"total_sequence_length is {total}, but there are {new} new tokens and {cached} in "
             "past_key"
