@@ -156,6 +156,12 @@ def _product_of_a_shape(g: Maker) -> str:
     return g.node("Reshape", "x", g.node("ReduceProd", g.node("Shape", "x"), keepdims=1))
 
 
+def _sum_over_no_axes(g: Maker) -> str:
+    """The shape itself."""
+    shape = g.node("ReduceSum", g.node("Shape", "x"), noop_with_empty_axes=1, keepdims=0)
+    return g.node("Expand", g.number(2.5), shape)
+
+
 def _split_by_extents(g: Maker) -> str:
     first = g.node("Div", g.dim("x", 1), g.ints(2))
     sizes = g.node("Concat", first, g.node("Sub", g.dim("x", 1), first), axis=0)

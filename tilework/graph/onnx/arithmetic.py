@@ -235,8 +235,10 @@ _FOLDS: Mapping[str, Callable[[Extent, Extent], Extent]] = {
 
 
 def _reduced(op: str, a: Mapping[str, Any], given: Sequence[Known]) -> Known:
-    """All numbers of a list in one."""
-    x = numbers(given[0])
+    """All numbers of a list in one; the list as it is where no axes are to mean none."""
+    x, axes = numbers(given[0]), [*a.get("axes", ()), *given[1:]]
+    if a.get("noop_with_empty_axes") and not any(map(np.size, axes)):
+        return x
     if op not in _FOLDS or len(x.shape) != 1 or x.extents is None:
         raise NotKnown(op)
     total = reduce(_FOLDS[op], x.extents)
