@@ -17,19 +17,18 @@ from tilework.dtypes import is_float, is_integer
 from tilework.graph.onnx.context import attributes
 from tilework.graph.onnx.convert.elementwise import element_type
 from tilework.graph.onnx.numbers import Item, Known, NotKnown, Numbers, numbers, tensor_of
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.shares import Share, share_of
 from tilework.index.extents import Extent
 from tilework.index.symbols import range_of, same
 from tilework.index.whole import COMPARE, folded
 
 if TYPE_CHECKING:
-    import onnx
-
     from tilework.graph.onnx.fold import Folding
 
 
 def computed(
-    node: onnx.NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
+    node: NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
 ) -> list[Known | None]:
     """What each output of a node is.
 
@@ -82,7 +81,7 @@ _MOVES: dict[str, Callable[[int], Sequence[int]]] = {
 
 
 def _moved(
-    node: onnx.NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
+    node: NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
 ) -> list[Known | None]:
     """An operator that moves numbers, evaluated on their positions."""
     moved = set(_MOVES[node.op_type](len(inputs)))

@@ -7,7 +7,7 @@ all, C the larger of P and T, N heads of queries, M heads of keys, H elements of
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,8 @@ from tilework.graph.onnx.convert.microsoft.masks import positions
 from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
+from tilework.graph.onnx.protos import NodeProto
 from tilework.index.extents import known
-
-if TYPE_CHECKING:
-    import onnx
 
 _REFUSED = {
     12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight", 16: "query_seqlens",
@@ -55,7 +53,7 @@ class _Lengths:
     starts: str | None
 
 
-def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _group_query(c: OnnxContext, node: NodeProto) -> Result:
     a, name = attributes(node), node.output[0]
     _check(node, a)
     heads, groups = int(a["num_heads"]), int(a["kv_num_heads"])
@@ -74,7 +72,7 @@ def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [_mixed(c, node, a, (q, k, v), lengths), *present, None]
 
 
-def _check(node: onnx.NodeProto, a: dict[str, Any]) -> None:
+def _check(node: NodeProto, a: dict[str, Any]) -> None:
     refuse(node, _REFUSED, "write the model without it")
     pair(node, 1, "key and value")
     pair(node, 3, "past_key and past_value")
@@ -92,7 +90,7 @@ def _check(node: onnx.NodeProto, a: dict[str, Any]) -> None:
         )
 
 
-def _split(c: OnnxContext, node: onnx.NodeProto, heads: int, groups: int) -> tuple[str, str, str]:
+def _split(c: OnnxContext, node: NodeProto, heads: int, groups: int) -> tuple[str, str, str]:
     """Queries [B, S, N, H], keys and values [B, S, M, H], which may come as one input."""
     query, key, value = (optional(node, i) for i in range(3))
     counts = (heads, groups, groups)
@@ -119,7 +117,7 @@ def _split(c: OnnxContext, node: onnx.NodeProto, heads: int, groups: int) -> tup
     return q, k, v
 
 
-def _lengths(c: OnnxContext, node: onnx.NodeProto, new: int) -> _Lengths:
+def _lengths(c: OnnxContext, node: NodeProto, new: int) -> _Lengths:
     past = optional(node, 3)
     cached = known(c.shape(past)[2]) if past else 0
     given = c.array(node.input[6], "total_sequence_length")
@@ -139,7 +137,7 @@ def _lengths(c: OnnxContext, node: onnx.NodeProto, new: int) -> _Lengths:
 
 
 def _angles(
-    c: OnnxContext, node: onnx.NodeProto, lengths: _Lengths, *, interleaved: bool
+    c: OnnxContext, node: NodeProto, lengths: _Lengths, *, interleaved: bool
 ) -> tuple[str, str]:
     """Cosines and sines of the new tokens; without position_ids they follow those in the cache."""
     new = lengths.new
@@ -196,7 +194,7 @@ def _lengthened(c: OnnxContext, x: str, rows: int, name: str) -> str:
 
 def _mixed(
     c: OnnxContext,
-    node: onnx.NodeProto,
+    node: NodeProto,
     a: dict[str, Any],
     operands: tuple[str, str, str],
     lengths: _Lengths,
@@ -251,7 +249,7 @@ def _seen(c: OnnxContext, a: dict[str, Any], lengths: _Lengths, keys: int) -> st
     return seen
 
 
-def _softmax(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], scores: str) -> str:
+def _softmax(c: OnnxContext, node: NodeProto, a: dict[str, Any], scores: str) -> str:
     """Shares of the keys; with a sink for each head, or of score 0, some goes to nobody."""
     name, sink = f"{node.output[0]}_shares", optional(node, 11)
     if not sink and a.get("smooth_softmax", 0) != 1:
