@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.dtypes import finite_range
@@ -32,16 +32,8 @@ def max_pool(
         pads: elements added at the start of each spatial axis, then those added at the ends.
         dilation: distance between taps along each spatial axis.
     """
-    n, *size, c = data.shape
-    padded = _padded(data, pads, finite_range(data.dtype)[0])
-    taps = _taps(kernel)
-
-    def body(*ax: te.Expr) -> te.Expr:
-        where = window(ax[1:-1], taps, strides, dilation)
-        return te.max(computed(padded[(ax[0], *where, ax[-1])]), axis=[*taps])
-
-    out = output_sizes(size, kernel, strides, pads, dilation)
-    return te.compute((n, *out, c), body, name="pool_max")
+    lowest = finite_range(data.dtype)[0]
+    return _over_windows("max", data, kernel, strides, pads, dilation, lowest, "pool_max")
 
 
 def avg_pool(
@@ -59,19 +51,11 @@ def avg_pool(
     ``surplus`` says how many of the elements at the end of each axis only complete the last
     window, and never count. The other arguments are those of `max_pool`.
     """
-    n, *size, c = data.shape
+    size = data.shape[1:-1]
     rank = len(size)
     dilation = dilation or (1,) * rank
     surplus = surplus or (0,) * rank
-    out = output_sizes(size, kernel, strides, pads, dilation)
-    padded = _padded(data, pads, 0.0)
-    taps = _taps(kernel)
-
-    def summed(*ax: te.Expr) -> te.Expr:
-        where = window(ax[1:-1], taps, strides, dilation)
-        return te.sum(computed(padded[(ax[0], *where, ax[-1])]), axis=[*taps])
-
-    total = te.compute((n, *out, c), summed, name="pool_sum")
+    total = _over_windows("sum", data, kernel, strides, pads, dilation, 0.0, "pool_sum")
 
     def count(d: int, axis: te.Expr) -> te.Expr:
         first = axis * strides[d] - pads[d]
@@ -104,22 +88,16 @@ def lp_pool(
     p: int,
 ) -> te.Tensor:
     """``(sum |x|^p)^(1/p)`` of each window; the other arguments are those of `max_pool`."""
-    n, *size, c = data.shape
-    padded = _padded(data, pads, 0.0)
-    taps = _taps(kernel)
 
-    def summed(*ax: te.Expr) -> te.Expr:
-        where = window(ax[1:-1], taps, strides, dilation)
-        value = te.abs(computed(padded[(ax[0], *where, ax[-1])]))
-        power = value if p == 1 else value * value if p == 2 else te.pow(value, float(p))
-        return te.sum(power, axis=[*taps])
+    def power(v: te.Expr) -> te.Expr:
+        v = te.abs(v)
+        return v if p == 1 else v * v if p == 2 else te.pow(v, float(p))
 
-    out = (n, *output_sizes(size, kernel, strides, pads, dilation), c)
-    total = te.compute(out, summed, name="pool_lp_sum")
+    total = _over_windows("sum", data, kernel, strides, pads, dilation, 0.0, "pool_lp_sum", power)
     if p == 1:
         return total
     return te.compute(
-        out,
+        total.shape,
         lambda *ax: te.sqrt(total[ax]) if p == 2 else te.pow(total[ax], 1.0 / p),
         name="pool_lp",
     )
@@ -240,6 +218,30 @@ def global_avg_pool(data: te.Tensor) -> te.Tensor:
         return total[ax] / count
 
     return te.compute(shape, mean, name="adaptive_pool_avg")
+
+
+def _over_windows(
+    kind: str,
+    data: te.Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    fill: float,
+    name: str,
+    element: Callable[[te.Expr], te.Expr] = lambda v: v,
+) -> te.Tensor:
+    """The sum or the extremum of ``element`` of each window's, with ``fill`` around the data."""
+    n, *size, c = data.shape
+    padded, taps = _padded(data, pads, fill), _taps(kernel)
+
+    def body(*ax: te.Expr) -> te.Expr:
+        where = window(ax[1:-1], taps, strides, dilation)
+        value = element(computed(padded[(ax[0], *where, ax[-1])]))
+        return te.reduced(kind, value, axis=[*taps])
+
+    out = output_sizes(size, kernel, strides, pads, dilation)
+    return te.compute((n, *out, c), body, name=name)
 
 
 def _taps(kernel: Sequence[Extent]) -> tuple[te.Axis, ...]:

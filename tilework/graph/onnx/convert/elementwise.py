@@ -16,6 +16,7 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.protos import NodeProto, messages, numpy_type
 from tilework.graph.operators.base import ANY, BYTES
 from tilework.graph.operators.packed import large_bytes
@@ -38,13 +39,7 @@ def _binary(op: str, c: OnnxContext, node: NodeProto) -> str:
 
 def _mean(c: OnnxContext, node: NodeProto) -> str:
     total = _binary("add", c, node)
-    return c.op("divide", total, _like(c, len(node.input), total), name=node.output[0])
-
-
-def _like(c: OnnxContext, value: float, other: str) -> str:
-    """A constant of rank 0 and of the element type of ``other``."""
-    dtype = c.b.types[other].dtype
-    return c.b.constant(np.asarray(value).astype(dtype), "scalar")
+    return c.op("divide", total, like(c, len(node.input), total), name=node.output[0])
 
 
 def _clip(c: OnnxContext, node: NodeProto) -> str:
@@ -72,9 +67,9 @@ def _clip(c: OnnxContext, node: NodeProto) -> str:
             return c.op("identity", x, name=node.output[0])
         return c.op("clip", x, name=node.output[0], low=low, high=high)
     if not np.isinf(ends["low"]):
-        x = c.op("maximum", x, _like(c, ends["low"], x), name=node.output[0])
+        x = c.op("maximum", x, like(c, ends["low"], x), name=node.output[0])
     if not np.isinf(ends["high"]):
-        x = c.op("minimum", x, _like(c, ends["high"], x), name=node.output[0])
+        x = c.op("minimum", x, like(c, ends["high"], x), name=node.output[0])
     return c.op("identity", x, name=node.output[0])
 
 

@@ -40,7 +40,7 @@ def _batch_norm(c: OnnxContext, node: NodeProto) -> Result:
     if all(k is not None for k in known):
         values = [s if k is None else k for s, k in zip(stats, known, strict=True)]
         return c.op("batch_norm", x, *values, name=node.output[0], axis=1, epsilon=epsilon)
-    gamma, beta, mean, var = (_channels(c, s, c.rank(node.input[0])) for s in stats)
+    gamma, beta, mean, var = (channels(c, s, c.rank(node.input[0])) for s in stats)
     return _scaled(c, node, c.op("subtract", x, mean), var, gamma, beta, epsilon)
 
 
@@ -78,7 +78,7 @@ def _trained_batch_norm(
     rank = c.rank(node.input[0])
     axes = tuple(d for d in range(rank) if d != 1)
     mean, centred, var = _moments(c, x, axes)
-    gamma, beta, *running = (_channels(c, s, rank) for s in stats)
+    gamma, beta, *running = (channels(c, s, rank) for s in stats)
     outputs: list[str | np.ndarray | Numbers | None] = [
         _scaled(c, node, centred, var, gamma, beta, epsilon)
     ]
@@ -98,7 +98,7 @@ def _moments(c: OnnxContext, x: str, axes: tuple[int, ...]) -> tuple[str, str, s
     return mean, centred, var
 
 
-def _channels(c: OnnxContext, value: str, rank: int) -> str:
+def channels(c: OnnxContext, value: str, rank: int) -> str:
     """A vector of channels at the place of the second of ``rank`` dimensions."""
     shape = (1, math.prod(c.b.shape(value)), *(1 for _ in range(rank - 2)))
     if value in c.b.constants:
@@ -164,7 +164,7 @@ def _instance_norm(c: OnnxContext, node: NodeProto) -> str:
     if len(shape) < 3:
         raise Unsupported("the input has no spatial dimensions")
     y = c.op("group_norm", x, groups=shape[1], epsilon=epsilon, layout="NCHW")
-    scale, bias = (_channels(c, c.value(i), len(shape)) for i in node.input[1:3])
+    scale, bias = (channels(c, c.value(i), len(shape)) for i in node.input[1:3])
     return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
 
 
@@ -182,16 +182,16 @@ def _group_norm(c: OnnxContext, node: NodeProto) -> str:
 
 def _each_channel(c: OnnxContext, value: str, groups: int, shape: Sequence[Extent]) -> str:
     """Parameters of groups (operator set 18) or channels (later), one for each channel."""
-    channels = known(shape[1])
-    if c.b.shape(value) == (groups,) and groups != channels:
-        width = channels // groups
+    count = known(shape[1])
+    if c.b.shape(value) == (groups,) and groups != count:
+        width = count // groups
         if value in c.b.constants:
             value = c.b.constant(np.repeat(c.b.constants[value], width), value)
         else:
             ones = c.b.constant(np.ones((1, width), c.b.types[value].dtype), "ones")
             wide = c.op("multiply", c.op("reshape", value, shape=(groups, 1)), ones)
-            value = c.op("reshape", wide, shape=(channels,))
-    return _channels(c, value, len(shape))
+            value = c.op("reshape", wide, shape=(count,))
+    return channels(c, value, len(shape))
 
 
 def _mean_variance(c: OnnxContext, node: NodeProto) -> str:

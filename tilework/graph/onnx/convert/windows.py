@@ -17,6 +17,7 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.convert.normal import channels
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import room, value
 from tilework.graph.operators import MAX_ELEMENTS
@@ -150,16 +151,7 @@ def _biased(c: OnnxContext, y: str, bias: str, rank: int, name: str) -> str:
     """``y`` plus a vector of channels, if there is one, along the second dimension."""
     if not bias:
         return y
-    return c.op("add", y, _channels(c, bias, rank), name=f"{name}_biased")
-
-
-def _channels(c: OnnxContext, name: str, rank: int) -> str:
-    """A vector of channels as [1, C, 1, ...] before ``rank`` spatial axes."""
-    shape = (1, math.prod(c.shape(name)), *(1 for _ in range(rank)))
-    if name in c.constants:
-        c.value(name)  # checks the dtype
-        return c.b.constant(c.constants[name].reshape(known_shape(shape)), name)
-    return c.op("reshape", c.value(name), shape=shape)
+    return c.op("add", y, channels(c, c.value(bias), rank + 2), name=f"{name}_biased")
 
 
 def _pool(op: str, c: OnnxContext, node: NodeProto) -> Result:
