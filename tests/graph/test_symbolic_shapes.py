@@ -369,6 +369,22 @@ def test_a_rest_below_zero_is_no_formula(tmp_path: Path) -> None:
     assert "the padding must be a constant" in _refused(padded, tmp_path)
 
 
+def test_shapes_in_half_precision_are_formulas_while_that_is_exact(tmp_path: Path) -> None:
+    """Of float16, 3001 is 3000."""
+
+    def doubled(g: Maker) -> str:
+        size = g.node("Cast", g.dim("x", 1), to=TensorProto.FLOAT16)
+        size = g.node("Mul", size, g.weight(np.array([2], np.float16)))
+        shape = g.node("Concat", g.ints(1), g.node("Cast", size, to=INT), axis=0)
+        return g.node("Expand", g.number(2.5), shape)
+
+    path = file_of(doubled, tmp_path)
+    check(path, {**RANGES, "m": "2..1000:8"}, [{"n": 1, "m": 1000}, {"n": 2, "m": 7}])
+    assert "its shape must be a constant" in _refused(
+        doubled, tmp_path, {**RANGES, "m": "2..4000"}
+    )
+
+
 def test_reflections_of_few_elements(tmp_path: Path) -> None:
     """One element has none to reflect; of two and more there may be several reflections."""
 

@@ -20,6 +20,10 @@ Item = int | Symbolic | Share
 Known = Union[np.ndarray, "Numbers"]
 
 
+_EXACT = {"float16": 1 << 11, "bfloat16": 1 << 8}
+"""Whole numbers below these are numbers of narrow types."""
+
+
 class NotKnown(Exception):
     """What an operator makes of such numbers is no such number; it may be computed in a run."""
 
@@ -49,7 +53,14 @@ class Numbers:
 
 
 def tensor_of(items: Sequence[Item], shape: Sequence[int], dtype: str) -> Known:
-    """A tensor of these numbers: an array, if a run brings none of them."""
+    """A tensor of these numbers: an array, if a run brings none of them.
+
+    Raises:
+        NotKnown: the type does not have all of them exactly.
+    """
+    most = _EXACT.get(dtype)
+    if most is not None and not all(i.below(most) for i in items if isinstance(i, Share)):
+        raise NotKnown(f"{dtype} rounds it")
     plain = [i.number if isinstance(i, Share) else i for i in items]
     if any(isinstance(i, Symbolic | Share) for i in plain):
         return Numbers(tuple(items), tuple(shape), dtype)
