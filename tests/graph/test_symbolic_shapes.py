@@ -385,6 +385,17 @@ def test_shapes_in_half_precision_are_formulas_while_that_is_exact(tmp_path: Pat
     )
 
 
+def test_extents_as_bytes_are_formulas_while_they_are_bytes(tmp_path: Path) -> None:
+    """Of uint8, 300 is 44."""
+
+    def as_byte(g: Maker) -> str:
+        size = g.node("Cast", g.node("Cast", g.dim("x", 1), to=TensorProto.UINT8), to=INT)
+        return g.node("Expand", g.number(2.5), size)
+
+    check(file_of(as_byte, tmp_path), RANGES, POINTS)
+    assert "its shape must be a constant" in _refused(as_byte, tmp_path, {**RANGES, "m": "2..300"})
+
+
 def test_reflections_of_few_elements(tmp_path: Path) -> None:
     """One element has none to reflect; of two and more there may be several reflections."""
 
