@@ -156,6 +156,12 @@ def _product_of_a_shape(g: Maker) -> str:
     return g.node("Reshape", "x", g.node("ReduceProd", g.node("Shape", "x"), keepdims=1))
 
 
+def _sum_over_no_axes(g: Maker) -> str:
+    """The shape itself."""
+    shape = g.node("ReduceSum", g.node("Shape", "x"), noop_with_empty_axes=1, keepdims=0)
+    return g.node("Expand", g.number(2.5), shape)
+
+
 def _split_by_extents(g: Maker) -> str:
     first = g.node("Div", g.dim("x", 1), g.ints(2))
     sizes = g.node("Concat", first, g.node("Sub", g.dim("x", 1), first), axis=0)
@@ -361,6 +367,33 @@ def test_a_rest_below_zero_is_no_formula(tmp_path: Path) -> None:
         return g.node("Pad", "x", g.node("Concat", g.ints(0, 0, 0, 0), after, g.ints(0), axis=0))
 
     assert "the padding must be a constant" in _refused(padded, tmp_path)
+
+
+def test_shapes_in_half_precision_are_formulas_while_that_is_exact(tmp_path: Path) -> None:
+    """Of float16, 3001 is 3000."""
+
+    def doubled(g: Maker) -> str:
+        size = g.node("Cast", g.dim("x", 1), to=TensorProto.FLOAT16)
+        size = g.node("Mul", size, g.weight(np.array([2], np.float16)))
+        shape = g.node("Concat", g.ints(1), g.node("Cast", size, to=INT), axis=0)
+        return g.node("Expand", g.number(2.5), shape)
+
+    path = file_of(doubled, tmp_path)
+    check(path, {**RANGES, "m": "2..1000:8"}, [{"n": 1, "m": 1000}, {"n": 2, "m": 7}])
+    assert "its shape must be a constant" in _refused(
+        doubled, tmp_path, {**RANGES, "m": "2..4000"}
+    )
+
+
+def test_extents_as_bytes_are_formulas_while_they_are_bytes(tmp_path: Path) -> None:
+    """Of uint8, 300 is 44."""
+
+    def as_byte(g: Maker) -> str:
+        size = g.node("Cast", g.node("Cast", g.dim("x", 1), to=TensorProto.UINT8), to=INT)
+        return g.node("Expand", g.number(2.5), size)
+
+    check(file_of(as_byte, tmp_path), RANGES, POINTS)
+    assert "its shape must be a constant" in _refused(as_byte, tmp_path, {**RANGES, "m": "2..300"})
 
 
 def test_reflections_of_few_elements(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.ops.conv import output_size
-from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
 
 
@@ -56,4 +55,4 @@ def col2im(
         return te.sum(te.if_then_else(te.all(*inside), element, te.const(0, element.dtype)), axes)
 
     shape = (x.shape[0], x.shape[1] // taps, *image)
-    return te.compute(shape, body, name="T_col2im", axis_names=axis_names(2 + rank))
+    return te.compute(shape, body, name="T_col2im")

@@ -130,7 +130,6 @@ def _last(labels: str, x: te.Tensor, label: str) -> tuple[str, te.Tensor]:
         [x.shape[labels.index(n)] for n in order],
         lambda *ax: x[tuple(ax[order.index(n)] for n in labels)],
         name="T_transpose",
-        axis_names=[f"ax{d}" for d in range(len(order))],
     )
     return order, moved
 

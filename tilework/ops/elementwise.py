@@ -78,11 +78,6 @@ SCALARS: dict[str, _Scalar] = {
 }  # fmt: skip
 
 
-def axis_names(ndim: int) -> list[str]:
-    """``ax0, ax1, ...``: the axis names of operators that treat all dimensions alike."""
-    return [f"ax{d}" for d in range(ndim)]
-
-
 def broadcast_extent(column: Sequence[Extent]) -> Extent | None:
     """What the extents of one dimension broadcast to, None where they do not.
 
@@ -143,7 +138,6 @@ def elementwise(function: str, *operands: te.Tensor, **attrs: Any) -> te.Tensor:
         shape,
         lambda *ax: fn(*(computed(broadcast_index(x, ax, shape)) for x in operands), **attrs),
         name=f"T_{function}",
-        axis_names=axis_names(len(shape)),
     )
 
 
@@ -175,9 +169,9 @@ def clip(x: te.Tensor, low: float, high: float) -> te.Tensor:
         v = computed(x[ax])
         return te.maximum(te.minimum(v, te.const(high, v.dtype)), te.const(low, v.dtype))
 
-    return te.compute(x.shape, body, name="T_clip", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, body, name="T_clip")
 
 
 def copy(x: te.Tensor) -> te.Tensor:
     """``x`` itself, in its own memory."""
-    return te.compute(x.shape, lambda *ax: x[ax], name="T_copy", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, lambda *ax: x[ax], name="T_copy")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tilework import te
 from tilework.dtypes import is_integer
 from tilework.index.extents import Extent, known
-from tilework.ops.elementwise import axis_names, broadcast_index
+from tilework.ops.elementwise import broadcast_index
 from tilework.ops.indices import index, matches
 from tilework.ops.scalars import literal
 from tilework.ops.storage import computed
@@ -32,7 +32,7 @@ def strided_slice(
     def body(*ax: te.Expr) -> te.Expr:
         return x[tuple(_step(i, b, s) for i, b, s in zip(ax, begin, stride, strict=True))]
 
-    return te.compute(size, body, name="T_slice", axis_names=axis_names(x.ndim))
+    return te.compute(size, body, name="T_slice")
 
 
 def arange(shape: Sequence[Extent], axis: int, start: Extent, step: int, dtype: str) -> te.Tensor:
@@ -42,17 +42,12 @@ def arange(shape: Sequence[Extent], axis: int, start: Extent, step: int, dtype: 
         whole = _step(ax[axis], start, step) if step else literal(start, "int32")
         return te.cast(dtype, whole)
 
-    return te.compute(shape, body, name="T_arange", axis_names=axis_names(len(shape)))
+    return te.compute(shape, body, name="T_arange")
 
 
 def expand(x: te.Tensor, shape: Sequence[Extent]) -> te.Tensor:
     """``x`` with its dimensions of extent 1 repeated to ``shape`` (NumPy's broadcasting)."""
-    return te.compute(
-        shape,
-        lambda *ax: broadcast_index(x, ax, shape),
-        name="T_expand",
-        axis_names=axis_names(len(shape)),
-    )
+    return te.compute(shape, lambda *ax: broadcast_index(x, ax, shape), name="T_expand")
 
 
 def take(x: te.Tensor, indices: te.Tensor, axis: int, *, negative: bool = True) -> te.Tensor:
@@ -67,7 +62,7 @@ def take(x: te.Tensor, indices: te.Tensor, axis: int, *, negative: bool = True) 
         return x[(*ax[:axis], at, *ax[inner:])]
 
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-    return te.compute(shape, body, name="T_take", axis_names=axis_names(len(shape)))
+    return te.compute(shape, body, name="T_take")
 
 
 def take_along(x: te.Tensor, indices: te.Tensor, axis: int) -> te.Tensor:
@@ -80,8 +75,7 @@ def take_along(x: te.Tensor, indices: te.Tensor, axis: int) -> te.Tensor:
         at = index(indices[ax], x.shape[axis])
         return x[(*ax[:axis], at, *ax[axis + 1 :])]
 
-    names = axis_names(x.ndim)
-    return te.compute(indices.shape, body, name="T_take_along", axis_names=names)
+    return te.compute(indices.shape, body, name="T_take_along")
 
 
 def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
@@ -102,7 +96,7 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
         ]
         return x[(*ax[:batch_dims], *at, *ax[outer:])]
 
-    return te.compute(shape, body, name="T_gather_nd", axis_names=axis_names(len(shape)))
+    return te.compute(shape, body, name="T_gather_nd")
 
 
 def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.Tensor:
@@ -118,7 +112,7 @@ def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.
         return te.select(_same(at, ax[axis], depth), on, off)
 
     shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
-    return te.compute(shape, body, name="T_one_hot", axis_names=axis_names(len(shape)))
+    return te.compute(shape, body, name="T_one_hot")
 
 
 def _same(at: te.Expr, position: te.Expr, extent: int) -> te.Expr:
@@ -140,7 +134,7 @@ def trilu(x: te.Tensor, k: int, *, upper: bool) -> te.Tensor:
         kept = column >= row + k if upper else column <= row + k
         return te.if_then_else(kept, x[ax], te.const(0, x.dtype))
 
-    return te.compute(x.shape, body, name="T_trilu", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, body, name="T_trilu")
 
 
 def reverse_sequence(
@@ -158,5 +152,4 @@ def reverse_sequence(
         at = index(te.select(t < length, length - 1 - t, t), extent, negative=False)
         return x[(*ax[:time_axis], at, *ax[time_axis + 1 :])]
 
-    names = axis_names(x.ndim)
-    return te.compute(x.shape, body, name="T_reverse_sequence", axis_names=names)
+    return te.compute(x.shape, body, name="T_reverse_sequence")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 
 from tilework import te
-from tilework.ops.elementwise import axis_names
 from tilework.ops.reductions import arg_extremum, each, log_sum_exp, reduced_index, total
 from tilework.ops.scalars import share
 from tilework.ops.storage import computed
@@ -31,20 +30,19 @@ def normalize(
     if center:
         mean = each(total(x, "sum", axes, True, name="norm_sum"), lambda v: v * part, "norm_mean")
 
-    def difference(v: te.Expr, at: Sequence[te.Expr]) -> te.Expr:
-        return v if mean is None else v - mean[reduced_index(at, axes)]
+    def difference(v: te.Expr, ax: Sequence[te.Expr]) -> te.Expr:
+        return v if mean is None else v - mean[reduced_index(ax, axes)]
 
-    def square(v: te.Expr, at: tuple[te.Expr, ...]) -> te.Expr:
-        d = difference(v, at)
+    def square(v: te.Expr, ax: tuple[te.Expr, ...]) -> te.Expr:
+        d = difference(v, ax)
         return d * d
 
     squares = total(x, "sum", axes, True, square, "norm_squares", positions=True)
     inverse = each(squares, lambda v: te.rsqrt(v * part + epsilon), "norm_inverse")
     return te.compute(
         x.shape,
-        lambda *at: difference(computed(x[at]), at) * inverse[reduced_index(at, axes)],
+        lambda *ax: difference(computed(x[ax]), ax) * inverse[reduced_index(ax, axes)],
         name="norm",
-        axis_names=axis_names(x.ndim),
     )
 
 
@@ -59,15 +57,15 @@ def group_norm(x: te.Tensor, groups: int, epsilon: float) -> te.Tensor:
     part = share(math.prod(size) * (c // groups), computed(x[(0,) * x.ndim]).dtype)
     spatial = range(1, x.ndim - 1)
 
-    def at_channel(at: Sequence[te.Expr]) -> tuple[te.Expr, te.Expr]:
-        return at[0], at[-1]
+    def at_channel(ax: Sequence[te.Expr]) -> tuple[te.Expr, te.Expr]:
+        return ax[0], ax[-1]
 
     mean = _shared(
         total(x, "sum", spatial, False, name="norm_sum"), groups, lambda v: v * part, "norm_mean"
     )
 
-    def square(v: te.Expr, at: tuple[te.Expr, ...]) -> te.Expr:
-        d = v - mean[at_channel(at)]
+    def square(v: te.Expr, ax: tuple[te.Expr, ...]) -> te.Expr:
+        d = v - mean[at_channel(ax)]
         return d * d
 
     inverse = _shared(
@@ -78,9 +76,8 @@ def group_norm(x: te.Tensor, groups: int, epsilon: float) -> te.Tensor:
     )
     return te.compute(
         x.shape,
-        lambda *at: (computed(x[at]) - mean[at_channel(at)]) * inverse[at_channel(at)],
+        lambda *ax: (computed(x[ax]) - mean[at_channel(ax)]) * inverse[at_channel(ax)],
         name="norm",
-        axis_names=axis_names(x.ndim),
     )
 
 
@@ -112,9 +109,9 @@ def local_response_norm(
     extent = x.shape[axis]
     k = te.reduce_axis(size, "k")
 
-    def summed(*at: te.Expr) -> te.Expr:
-        channel = at[axis] + k - before
-        value = computed(x[(*at[:axis], channel, *at[axis + 1 :])])
+    def summed(*ax: te.Expr) -> te.Expr:
+        channel = ax[axis] + k - before
+        value = computed(x[(*ax[:axis], channel, *ax[axis + 1 :])])
         inside: list[te.Expr] = []
         if before:
             inside.append(channel >= 0)
@@ -124,12 +121,11 @@ def local_response_norm(
         zero = te.const(0.0, square.dtype)
         return te.sum(te.if_then_else(te.all(*inside), square, zero) if inside else square, axis=k)
 
-    names = axis_names(x.ndim)
-    squares = te.compute(x.shape, summed, name="lrn_squares", axis_names=names)
+    squares = te.compute(x.shape, summed, name="lrn_squares")
 
-    def body(*at: te.Expr) -> te.Expr:
-        scale = squares[at] * (alpha / size) + bias
-        value = computed(x[at])
+    def body(*ax: te.Expr) -> te.Expr:
+        scale = squares[ax] * (alpha / size) + bias
+        value = computed(x[ax])
         if beta == 0.75:  # what networks use: roots instead of a power
             root = te.sqrt(scale)
             return value / (root * te.sqrt(root))
@@ -137,7 +133,7 @@ def local_response_norm(
             return value / te.sqrt(scale)
         return value / te.pow(scale, te.const(beta, scale.dtype))
 
-    return te.compute(x.shape, body, name="lrn", axis_names=names)
+    return te.compute(x.shape, body, name="lrn")
 
 
 def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
@@ -148,9 +144,8 @@ def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
     total_ = log_sum_exp(x, [axis], True, infinite=False)
     return te.compute(
         x.shape,
-        lambda *at: computed(x[at]) - total_[reduced_index(at, [axis])],
+        lambda *ax: computed(x[ax]) - total_[reduced_index(ax, [axis])],
         name="T_log_softmax",
-        axis_names=axis_names(x.ndim),
     )
 
 
@@ -158,10 +153,10 @@ def hardmax(x: te.Tensor, axis: int) -> te.Tensor:
     """1 at the first largest element along ``axis``, 0 elsewhere, and where it is NaN."""
     where = arg_extremum(x, "max", axis, True)
 
-    def body(*at: te.Expr) -> te.Expr:
-        hit = te.equal(te.cast("int64", at[axis]), where[reduced_index(at, [axis])])
-        value = computed(x[at])
+    def body(*ax: te.Expr) -> te.Expr:
+        hit = te.equal(te.cast("int64", ax[axis]), where[reduced_index(ax, [axis])])
+        value = computed(x[ax])
         one, zero = te.const(1.0, value.dtype), te.const(0.0, value.dtype)
         return te.select(te.all(hit, te.equal(value, value)), one, zero)
 
-    return te.compute(x.shape, body, name="T_hardmax", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, body, name="T_hardmax")

@@ -10,7 +10,6 @@ from tilework import te
 from tilework.dtypes import is_float
 from tilework.index.extents import Extent
 from tilework.index.symbols import range_of
-from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
 from tilework.te.expr import reduce_identity
 
@@ -41,7 +40,6 @@ def cumulative(
     if kind not in _KINDS:
         raise ValueError(f"unknown kind '{kind}'; known: {', '.join(_KINDS)}")
     extent = x.shape[axis]
-    names = axis_names(x.ndim)
     most = range_of(extent)[1]
     block = extent
     if most > _WHOLE:
@@ -65,7 +63,7 @@ def cumulative(
             i = extent - 1 - ax[axis] if reverse else ax[axis]
             return reduce(te.select(before(r, i), at(ax, r), neutral), axis=r)
 
-        return te.compute(x.shape, whole, name=f"T_cum{kind}", axis_names=names)
+        return te.compute(x.shape, whole, name=f"T_cum{kind}")
 
     ragged = blocks * block != extent
     outer, inner = x.shape[:axis], x.shape[axis + 1 :]
@@ -80,18 +78,12 @@ def cumulative(
         b, i, point = ax[axis], ax[axis + 1], (*ax[: axis + 1], *ax[axis + 2 :])
         return reduce(te.select(before(r, i), guarded(point, b, r), neutral), axis=r)
 
-    local = te.compute(
-        (*outer, blocks, block, *inner),
-        within,
-        name=f"cum{kind}_within",
-        axis_names=axis_names(x.ndim + 1),
-    )
+    local = te.compute((*outer, blocks, block, *inner), within, name=f"cum{kind}_within")
     s = te.reduce_axis(block, "s")
     total = te.compute(
         (*outer, blocks, *inner),
         lambda *ax: reduce(guarded(ax, ax[axis], s), axis=s),
         name=f"cum{kind}_blocks",
-        axis_names=names,
     )
     c = te.reduce_axis(blocks, "c")
     carry = te.compute(
@@ -100,7 +92,6 @@ def cumulative(
             te.select(c < ax[axis], total[(*ax[:axis], c, *ax[axis + 1 :])], neutral), axis=c
         ),
         name=f"cum{kind}_carry",
-        axis_names=names,
     )
 
     def joined(*ax: te.Expr) -> te.Expr:
@@ -110,7 +101,7 @@ def cumulative(
         rest = carry[(*ax[:axis], b, *ax[axis + 1 :])]
         return one * rest if kind == "prod" else one + rest
 
-    return te.compute(x.shape, joined, name=f"T_cum{kind}", axis_names=names)
+    return te.compute(x.shape, joined, name=f"T_cum{kind}")
 
 
 def _better(a: te.Expr, b: te.Expr, largest: bool) -> te.Expr:
@@ -153,7 +144,7 @@ def _ranked(x: te.Tensor, k: int, axis: int, largest: bool) -> te.Tensor:
 
 def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te.Tensor:
     """`top_k` by the ranks of the elements that may be among the k."""
-    extent, names = x.shape[axis], axis_names(x.ndim)
+    extent = x.shape[axis]
     value = computed(x[(0,) * x.ndim])
     kind = "max" if largest else "min"
     worst = te.const(reduce_identity(kind, value.dtype), value.dtype)
@@ -165,7 +156,7 @@ def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te
     def resized(n: Extent) -> tuple[Extent, ...]:
         return (*x.shape[:axis], n, *x.shape[axis + 1 :])
 
-    bests = te.compute(resized(groups), best, name="top_k_best", axis_names=names)
+    bests = te.compute(resized(groups), best, name="top_k_best")
     rank = _ranks(bests, axis, largest)
     g = te.reduce_axis(groups, "g")
 
@@ -173,7 +164,7 @@ def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te
         at = _moved(ax, axis, g)
         return te.reduced(kind, te.select(te.equal(rank[at], k - 1), bests[at], worst), axis=g)
 
-    bound = te.compute(resized(1), bounded, name="top_k_bound", axis_names=names)
+    bound = te.compute(resized(1), bounded, name="top_k_bound")
 
     def chosen(*ax: te.Expr) -> te.Expr:
         least = bound[_moved(ax, axis, te.const(0, "int32"))]
@@ -181,7 +172,7 @@ def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te
         out = te.logical_not(_better(least, computed(x[ax]), largest))
         return te.select(te.any(unknown, out), te.const(1, "int32"), te.const(0, "int32"))
 
-    choice = te.compute(x.shape, chosen, name="top_k_choice", axis_names=names)
+    choice = te.compute(x.shape, chosen, name="top_k_choice")
     count = cumulative(choice, axis)
     e = te.reduce_axis(extent, "e")
 
@@ -190,18 +181,17 @@ def _selected(x: te.Tensor, k: int, axis: int, groups: int, largest: bool) -> te
         place = te.select(choice[at] > 0, count[at] - 1, _NOWHERE)
         return te.max(te.select(te.equal(ax[axis], place), e, _NOWHERE), axis=e)
 
-    slot = te.compute(x.shape, slotted, name="top_k_slot", axis_names=names)
+    slot = te.compute(x.shape, slotted, name="top_k_slot")
 
     def candidate(*ax: te.Expr) -> te.Expr:
         at = te.maximum(slot[ax], 0)
         return computed(x[_moved(ax, axis, at)])
 
-    candidates = te.compute(x.shape, candidate, name="top_k_candidate", axis_names=names)
+    candidates = te.compute(x.shape, candidate, name="top_k_candidate")
     last = te.compute(
         resized(1),
         lambda *ax: count[_moved(ax, axis, extent - 1 + te.const(0, "int32"))],
         name="top_k_count",
-        axis_names=names,
     )
     order = _ranks(candidates, axis, largest, last, _USUAL * k)
 
@@ -249,19 +239,14 @@ def _ranks(
         others = math.prod(range_of(n)[1] for d, n in enumerate(x.shape) if d != axis)
         terms = {"j": few**2 / range_of(x.shape[axis])[1]}
         attrs = {"terms": terms, "FLOP": _COMPARED * few**2 * float(others)}
-    return te.compute(x.shape, ranked, "top_k_rank", attrs, axis_names(x.ndim))
+    return te.compute(x.shape, ranked, "top_k_rank", attrs)
 
 
 def _places(
     x: te.Tensor, k: int, axis: int, extent: Extent, placed: Callable[[_Point, te.Expr], te.Expr]
 ) -> te.Tensor:
     """Indices by the places that ``placed`` says of each of some elements."""
-    names = axis_names(x.ndim)
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     i = te.reduce_axis(extent, "i")
-    place = te.compute(
-        shape, lambda *ax: te.max(placed(ax, i), axis=i), name="top_k_place", axis_names=names
-    )
-    return te.compute(
-        shape, lambda *ax: te.cast("int64", place[ax]), name="T_top_k", axis_names=names
-    )
+    place = te.compute(shape, lambda *ax: te.max(placed(ax, i), axis=i), name="top_k_place")
+    return te.compute(shape, lambda *ax: te.cast("int64", place[ax]), name="T_top_k")

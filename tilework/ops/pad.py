@@ -60,12 +60,11 @@ def pad_with_self(
         raise ValueError(f"unknown mode '{mode}'; known: {', '.join(PAD_MODES)}")
     shape = [b + n + a for n, b, a in zip(data.shape, before, after, strict=True)]
 
-    def body(*idx: te.Expr) -> te.Expr:
-        dims = zip(idx, data.shape, before, after, strict=True)
+    def body(*ax: te.Expr) -> te.Expr:
+        dims = zip(ax, data.shape, before, after, strict=True)
         return data[tuple(_inside(i, n, b, a, mode) for i, n, b, a in dims)]
 
-    names = [f"ax{d}" for d in range(data.ndim)]
-    return te.compute(shape, body, name=f"T_pad_{mode}", axis_names=names)
+    return te.compute(shape, body, name=f"T_pad_{mode}")
 
 
 def _inside(i: te.Expr, extent: Extent, before: Extent, after: Extent, mode: str) -> te.Expr:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.dtypes import finite_range
 from tilework.index.extents import Extent, known_shape
 from tilework.ops.conv import output_sizes, window
-from tilework.ops.elementwise import axis_names
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
 
@@ -33,16 +32,8 @@ def max_pool(
         pads: elements added at the start of each spatial axis, then those added at the ends.
         dilation: distance between taps along each spatial axis.
     """
-    n, *size, c = data.shape
-    padded = _padded(data, pads, finite_range(data.dtype)[0])
-    taps = _taps(kernel)
-
-    def body(*at: te.Expr) -> te.Expr:
-        where = window(at[1:-1], taps, strides, dilation)
-        return te.max(computed(padded[(at[0], *where, at[-1])]), axis=[*taps])
-
-    out = output_sizes(size, kernel, strides, pads, dilation)
-    return te.compute((n, *out, c), body, name="pool_max", axis_names=axis_names(data.ndim))
+    lowest = finite_range(data.dtype)[0]
+    return _over_windows("max", data, kernel, strides, pads, dilation, lowest, "pool_max")
 
 
 def avg_pool(
@@ -60,20 +51,11 @@ def avg_pool(
     ``surplus`` says how many of the elements at the end of each axis only complete the last
     window, and never count. The other arguments are those of `max_pool`.
     """
-    n, *size, c = data.shape
+    size = data.shape[1:-1]
     rank = len(size)
     dilation = dilation or (1,) * rank
     surplus = surplus or (0,) * rank
-    out = output_sizes(size, kernel, strides, pads, dilation)
-    padded = _padded(data, pads, 0.0)
-    taps = _taps(kernel)
-
-    def summed(*at: te.Expr) -> te.Expr:
-        where = window(at[1:-1], taps, strides, dilation)
-        return te.sum(computed(padded[(at[0], *where, at[-1])]), axis=[*taps])
-
-    names = axis_names(data.ndim)
-    total = te.compute((n, *out, c), summed, name="pool_sum", axis_names=names)
+    total = _over_windows("sum", data, kernel, strides, pads, dilation, 0.0, "pool_sum")
 
     def count(d: int, axis: te.Expr) -> te.Expr:
         first = axis * strides[d] - pads[d]
@@ -94,7 +76,7 @@ def avg_pool(
             taps_inside = taps_inside * count(d, ax[1 + d])
         return total[ax] / te.cast(total.dtype, taps_inside)
 
-    return te.compute(total.shape, body, name="pool_avg", axis_names=names)
+    return te.compute(total.shape, body, name="pool_avg")
 
 
 def lp_pool(
@@ -106,26 +88,18 @@ def lp_pool(
     p: int,
 ) -> te.Tensor:
     """``(sum |x|^p)^(1/p)`` of each window; the other arguments are those of `max_pool`."""
-    n, *size, c = data.shape
-    padded = _padded(data, pads, 0.0)
-    taps = _taps(kernel)
 
-    def summed(*at: te.Expr) -> te.Expr:
-        where = window(at[1:-1], taps, strides, dilation)
-        value = te.abs(computed(padded[(at[0], *where, at[-1])]))
-        power = value if p == 1 else value * value if p == 2 else te.pow(value, float(p))
-        return te.sum(power, axis=[*taps])
+    def power(v: te.Expr) -> te.Expr:
+        v = te.abs(v)
+        return v if p == 1 else v * v if p == 2 else te.pow(v, float(p))
 
-    names = axis_names(data.ndim)
-    out = (n, *output_sizes(size, kernel, strides, pads, dilation), c)
-    total = te.compute(out, summed, name="pool_lp_sum", axis_names=names)
+    total = _over_windows("sum", data, kernel, strides, pads, dilation, 0.0, "pool_lp_sum", power)
     if p == 1:
         return total
     return te.compute(
-        out,
-        lambda *at: te.sqrt(total[at]) if p == 2 else te.pow(total[at], 1.0 / p),
+        total.shape,
+        lambda *ax: te.sqrt(total[ax]) if p == 2 else te.pow(total[ax], 1.0 / p),
         name="pool_lp",
-        axis_names=names,
     )
 
 
@@ -153,10 +127,10 @@ def max_pool_positions(
     taps = _taps(kernel)
     nowhere = te.const(2**31 - 1, "int32")
 
-    def position(*at: te.Expr) -> te.Expr:
-        where = window(at[1:-1], taps, strides, dilation)
-        value = computed(padded[(at[0], *where, at[-1])])
-        flat = at[0] * c + at[-1]
+    def position(*ax: te.Expr) -> te.Expr:
+        where = window(ax[1:-1], taps, strides, dilation)
+        value = computed(padded[(ax[0], *where, ax[-1])])
+        flat = ax[0] * c + ax[-1]
         inner: te.Expr = te.const(0, "int32")
         order = range(len(size))
         for d in reversed(order) if columns_first else order:
@@ -164,17 +138,15 @@ def max_pool_positions(
         inside = [
             te.all(w >= b, w < b + extent) for w, b, extent in zip(where, pads, size, strict=False)
         ]
-        top = best[at]
+        top = best[ax]
         hit = te.all(te.any(te.equal(value, top), top <= te.const(lowest, top.dtype)), *inside)
         return te.min(te.select(hit, flat * math.prod(size) + inner, nowhere), axis=[*taps])
 
-    names = axis_names(data.ndim)
-    first = te.compute(best.shape, position, name="pool_position", axis_names=names)
+    first = te.compute(best.shape, position, name="pool_position")
     return te.compute(
         best.shape,
-        lambda *at: te.cast("int64", te.select(te.equal(first[at], nowhere), 0, first[at])),
+        lambda *ax: te.cast("int64", te.select(te.equal(first[ax], nowhere), 0, first[ax])),
         name="pool_indices",
-        axis_names=names,
     )
 
 
@@ -196,28 +168,27 @@ def adaptive_pool(data: te.Tensor, size: Sequence[int], kind: str) -> te.Tensor:
         e, m = extents[d], size[d]
         return i * e // m, ((i + 1) * e + (m - 1)) // m
 
-    def reduced(*at: te.Expr) -> te.Expr:
-        ends = [edges(i, d) for d, i in enumerate(at[1:-1])]
+    def reduced(*ax: te.Expr) -> te.Expr:
+        ends = [edges(i, d) for d, i in enumerate(ax[1:-1])]
         where = [begin + r for (begin, _), r in zip(ends, taps, strict=True)]
         inside = [w < end for w, (_, end) in zip(where, ends, strict=True)]
-        value = computed(data[(at[0], *where, at[-1])])
+        value = computed(data[(ax[0], *where, ax[-1])])
         guarded = te.if_then_else(te.all(*inside), value, te.const(neutral, value.dtype))
         return (te.sum if kind == "avg" else te.max)(guarded, axis=[*taps])
 
-    names = axis_names(data.ndim)
     shape = (n, *size, c)
-    total = te.compute(shape, reduced, name=f"adaptive_{kind}", axis_names=names)
+    total = te.compute(shape, reduced, name=f"adaptive_{kind}")
     if kind == "max":
         return total
 
-    def mean(*at: te.Expr) -> te.Expr:
+    def mean(*ax: te.Expr) -> te.Expr:
         count: te.Expr = te.const(1, "int32")
-        for d, i in enumerate(at[1:-1]):
+        for d, i in enumerate(ax[1:-1]):
             begin, end = edges(i, d)
             count = count * (end - begin)
-        return total[at] / te.cast(total.dtype, count)
+        return total[ax] / te.cast(total.dtype, count)
 
-    return te.compute(shape, mean, name="adaptive_mean", axis_names=names)
+    return te.compute(shape, mean, name="adaptive_mean")
 
 
 def global_avg_pool(data: te.Tensor) -> te.Tensor:
@@ -228,26 +199,49 @@ def global_avg_pool(data: te.Tensor) -> te.Tensor:
     n, *size, c = data.shape
     taps = _taps(size)
 
-    def summed(*at: te.Expr) -> te.Expr:
-        where = [i * extent + r for i, r, extent in zip(at[1:-1], taps, size, strict=True)]
-        return te.sum(computed(data[(at[0], *where, at[-1])]), axis=[*taps])
+    def summed(*ax: te.Expr) -> te.Expr:
+        where = [i * extent + r for i, r, extent in zip(ax[1:-1], taps, size, strict=True)]
+        return te.sum(computed(data[(ax[0], *where, ax[-1])]), axis=[*taps])
 
     shape = (n, *(1 for _ in size), c)
-    names = axis_names(data.ndim)
-    total = te.compute(shape, summed, name="adaptive_pool_sum", axis_names=names)
+    total = te.compute(shape, summed, name="adaptive_pool_sum")
     exact = te.const(True, "bool")
 
     def extent_of(axis: te.Expr, extent: Extent) -> te.Expr:
         end = (axis + 1) * extent
         return te.cast(total.dtype, te.select(exact, end, end + 1) - axis * extent)
 
-    def mean(*at: te.Expr) -> te.Expr:
-        count = extent_of(at[1], size[0])
-        for axis, extent in zip(at[2:-1], size[1:], strict=True):
+    def mean(*ax: te.Expr) -> te.Expr:
+        count = extent_of(ax[1], size[0])
+        for axis, extent in zip(ax[2:-1], size[1:], strict=True):
             count = count * extent_of(axis, extent)
-        return total[at] / count
+        return total[ax] / count
 
-    return te.compute(shape, mean, name="adaptive_pool_avg", axis_names=names)
+    return te.compute(shape, mean, name="adaptive_pool_avg")
+
+
+def _over_windows(
+    kind: str,
+    data: te.Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+    fill: float,
+    name: str,
+    element: Callable[[te.Expr], te.Expr] = lambda v: v,
+) -> te.Tensor:
+    """The sum or the extremum of ``element`` of each window's, with ``fill`` around the data."""
+    n, *size, c = data.shape
+    padded, taps = _padded(data, pads, fill), _taps(kernel)
+
+    def body(*ax: te.Expr) -> te.Expr:
+        where = window(ax[1:-1], taps, strides, dilation)
+        value = element(computed(padded[(ax[0], *where, ax[-1])]))
+        return te.reduced(kind, value, axis=[*taps])
+
+    out = output_sizes(size, kernel, strides, pads, dilation)
+    return te.compute((n, *out, c), body, name=name)
 
 
 def _taps(kernel: Sequence[Extent]) -> tuple[te.Axis, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tilework import te
 from tilework.dtypes import integer_range
 from tilework.ops import scalars
-from tilework.ops.elementwise import axis_names, broadcast_index
+from tilework.ops.elementwise import broadcast_index
 from tilework.ops.storage import computed
 
 
@@ -33,18 +33,18 @@ def quantize(
     roundings instead of one, as PyTorch has it: another integer where a quotient is half of one.
     """
 
-    def element(*at: te.Expr) -> te.Expr:
-        number, step = computed(x[at]), broadcast_index(scale, at, x.shape)
-        by = None if inverse is None else broadcast_index(inverse, at, x.shape)
+    def element(*ax: te.Expr) -> te.Expr:
+        number, step = computed(x[ax]), broadcast_index(scale, ax, x.shape)
+        by = None if inverse is None else broadcast_index(inverse, ax, x.shape)
         if reciprocal:
             quotient = number * (scalars.divide(te.const(1.0), step) if by is None else by)
         elif by is None:
             quotient = scalars.divide(number, step)
         else:
             quotient = te.quotient(number, step, by)
-        return _saturated(te.round(quotient), broadcast_index(zero, at, x.shape), of, whole)
+        return _saturated(te.round(quotient), broadcast_index(zero, ax, x.shape), of, whole)
 
-    return te.compute(x.shape, element, name="T_quantize", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, element, name="T_quantize")
 
 
 def dequantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
@@ -54,11 +54,11 @@ def dequantize(x: te.Tensor, scale: te.Tensor, zero: te.Tensor) -> te.Tensor:
     """
     exact = "float32" if zero.dtype == "float32" else "int32"
 
-    def element(*at: te.Expr) -> te.Expr:
-        whole = te.cast(exact, x[at]) - te.cast(exact, broadcast_index(zero, at, x.shape))
-        return te.rounded(te.cast("float32", whole) * broadcast_index(scale, at, x.shape))
+    def element(*ax: te.Expr) -> te.Expr:
+        whole = te.cast(exact, x[ax]) - te.cast(exact, broadcast_index(zero, ax, x.shape))
+        return te.rounded(te.cast("float32", whole) * broadcast_index(scale, ax, x.shape))
 
-    return te.compute(x.shape, element, name="T_dequantize", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, element, name="T_dequantize")
 
 
 def requantize(
@@ -71,24 +71,24 @@ def requantize(
 ) -> te.Tensor:
     """``(x + init) * scale`` of int32 sums, rounded, plus ``zero``, in the type of that."""
 
-    def element(*at: te.Expr) -> te.Expr:
-        total = te.cast("float32", x[at] + broadcast_index(init, at, x.shape))
-        scaled = te.rounded(total * broadcast_index(scale, at, x.shape))
-        return _saturated(te.round(scaled), broadcast_index(zero, at, x.shape), of, whole)
+    def element(*ax: te.Expr) -> te.Expr:
+        total = te.cast("float32", x[ax] + broadcast_index(init, ax, x.shape))
+        scaled = te.rounded(total * broadcast_index(scale, ax, x.shape))
+        return _saturated(te.round(scaled), broadcast_index(zero, ax, x.shape), of, whole)
 
-    return te.compute(x.shape, element, name="T_requantize", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, element, name="T_requantize")
 
 
 def flip_sign(x: te.Tensor) -> te.Tensor:
     """Bytes without a sign as bytes with one, 128 less, and the other way round."""
     unsigned = x.dtype == "uint8"
 
-    def element(*at: te.Expr) -> te.Expr:
+    def element(*ax: te.Expr) -> te.Expr:
         if unsigned:
-            return te.cast("int8", te.bitwise_xor(x[at], te.const(128, "uint8")))
-        return te.bitwise_xor(te.cast("uint8", x[at]), te.const(128, "uint8"))
+            return te.cast("int8", te.bitwise_xor(x[ax], te.const(128, "uint8")))
+        return te.bitwise_xor(te.cast("uint8", x[ax]), te.const(128, "uint8"))
 
-    return te.compute(x.shape, element, name="T_flip_sign", axis_names=axis_names(x.ndim))
+    return te.compute(x.shape, element, name="T_flip_sign")
 
 
 def _saturated(rounded: te.Expr, zero: te.Expr, of: str, whole: bool) -> te.Expr:

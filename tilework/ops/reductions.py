@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from tilework import te
 from tilework.dtypes import finite_range, is_float, is_unsigned
 from tilework.index.extents import Extent
-from tilework.ops.elementwise import axis_names
 from tilework.ops.scalars import literal
 from tilework.ops.storage import computed
 
@@ -82,8 +81,8 @@ def total(
     taps = {d: te.reduce_axis(x.shape[d], f"k{d}") for d in axes}
     shape = reduced_shape(x.shape, axes, keepdims)
 
-    def body(*at: te.Expr) -> te.Expr:
-        free = iter(at)
+    def body(*ax: te.Expr) -> te.Expr:
+        free = iter(ax)
         where: list[te.Expr] = []
         for d in range(x.ndim):
             if keepdims or d not in taps:
@@ -95,7 +94,7 @@ def total(
         source = element(value, tuple(where)) if positions else element(value)
         return te.reduced(kind, source, axis=list(taps.values())) if taps else source
 
-    return te.compute(shape, body, name=name, axis_names=axis_names(len(shape)))
+    return te.compute(shape, body, name=name)
 
 
 def reduced_shape(
@@ -107,16 +106,14 @@ def reduced_shape(
     return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
-def reduced_index(at: Sequence[te.Expr], axes: Sequence[int]) -> tuple[te.Expr, ...]:
+def reduced_index(ax: Sequence[te.Expr], axes: Sequence[int]) -> tuple[te.Expr, ...]:
     """Where the element at ``at`` finds its own group's result of a reduction that keeps axes."""
-    return tuple(te.const(0, "int32") if d in axes else i for d, i in enumerate(at))
+    return tuple(te.const(0, "int32") if d in axes else i for d, i in enumerate(ax))
 
 
 def each(x: te.Tensor, function: _Map, name: str) -> te.Tensor:
     """``function`` of each element."""
-    return te.compute(
-        x.shape, lambda *at: function(computed(x[at])), name=name, axis_names=axis_names(x.ndim)
-    )
+    return te.compute(x.shape, lambda *ax: function(computed(x[ax])), name=name)
 
 
 def mean(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str = "T_mean") -> te.Tensor:
@@ -141,9 +138,9 @@ def log_sum_exp(
     top = total(x, "max", axes, True, name="T_log_sum_exp_max")
     low, high = finite_range(computed(x[(0,) * x.ndim]).dtype)
 
-    def shift(at: Sequence[te.Expr]) -> te.Expr:
+    def shift(ax: Sequence[te.Expr]) -> te.Expr:
         # an infinity must not be taken from itself
-        most = te.maximum(computed(top[reduced_index(at, axes)]), low)
+        most = te.maximum(computed(top[reduced_index(ax, axes)]), low)
         return te.minimum(most, high) if infinite else most
 
     inner = total(
@@ -151,15 +148,14 @@ def log_sum_exp(
         "sum",
         axes,
         keepdims,
-        lambda v, at: te.exp(v - shift(at)),
+        lambda v, ax: te.exp(v - shift(ax)),
         "T_log_sum_exp_sum",
         positions=True,
     )
     return te.compute(
         inner.shape,
-        lambda *at: te.log(inner[at]) + computed(top[_at_kept(at, axes, x.ndim, keepdims)]),
+        lambda *ax: te.log(inner[ax]) + computed(top[_at_kept(ax, axes, x.ndim, keepdims)]),
         name="T_log_sum_exp",
-        axis_names=axis_names(inner.ndim),
     )
 
 
@@ -181,9 +177,9 @@ def arg_extremum(
     best = total(x, kind, [axis], True, name=f"T_arg{kind}_value")
     nowhere = literal(-1 if last else x.shape[axis], "int32")
 
-    def position(v: te.Expr, at: tuple[te.Expr, ...]) -> te.Expr:
-        hit = te.equal(v, computed(best[reduced_index(at, [axis])]))
-        return te.select(hit, at[axis], nowhere)
+    def position(v: te.Expr, ax: tuple[te.Expr, ...]) -> te.Expr:
+        hit = te.equal(v, computed(best[reduced_index(ax, [axis])]))
+        return te.select(hit, ax[axis], nowhere)
 
     place = total(
         x,
@@ -195,22 +191,22 @@ def arg_extremum(
         positions=True,
     )
 
-    def checked(*at: te.Expr) -> te.Expr:
+    def checked(*ax: te.Expr) -> te.Expr:
         if not is_float(x.dtype):
-            return te.cast("int64", place[at])
+            return te.cast("int64", place[ax])
         # also where nothing is found: an axis of NaN alone begins with one
-        first = x[_at_kept(at, [axis], x.ndim, keepdims)]
+        first = x[_at_kept(ax, [axis], x.ndim, keepdims)]
         none = te.isnan(computed(first))
-        return te.cast("int64", te.select(none, te.const(0, "int32"), place[at]))
+        return te.cast("int64", te.select(none, te.const(0, "int32"), place[ax]))
 
-    return te.compute(place.shape, checked, name=f"T_arg{kind}", axis_names=axis_names(place.ndim))
+    return te.compute(place.shape, checked, name=f"T_arg{kind}")
 
 
 def _at_kept(
-    at: Sequence[te.Expr], axes: Sequence[int], ndim: int, keepdims: bool
+    ax: Sequence[te.Expr], axes: Sequence[int], ndim: int, keepdims: bool
 ) -> tuple[te.Expr, ...]:
     """Position in a result with all dimensions of a position in one with ``keepdims``."""
     if keepdims:
-        return tuple(at)
-    free = iter(at)
+        return tuple(ax)
+    free = iter(ax)
     return tuple(te.const(0, "int32") if d in axes else next(free) for d in range(ndim))

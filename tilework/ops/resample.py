@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilework import te
 from tilework.index.extents import known
-from tilework.ops.elementwise import axis_names
 from tilework.ops.indices import index
 from tilework.ops.storage import computed
 
@@ -27,7 +26,6 @@ def resample(
     """
     extent, taps = positions.shape[0], known(positions.shape[1])
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
-    names = axis_names(x.ndim)
 
     def term(ax: tuple[te.Expr, ...], t: te.Expr) -> te.Expr:
         at = index(positions[(ax[axis], t)], x.shape[axis], negative=False)
@@ -35,9 +33,7 @@ def resample(
 
     if not unrolled:
         r = te.reduce_axis(taps, "tap")
-        return te.compute(
-            shape, lambda *ax: te.sum(term(ax, r), axis=r), name="T_resample", axis_names=names
-        )
+        return te.compute(shape, lambda *ax: te.sum(term(ax, r), axis=r), name="T_resample")
 
     def body(*ax: te.Expr) -> te.Expr:
         total = term(ax, te.const(0, "int32"))
@@ -45,4 +41,4 @@ def resample(
             total = total + term(ax, te.const(t, "int32"))
         return total
 
-    return te.compute(shape, body, name="T_resample", axis_names=names)
+    return te.compute(shape, body, name="T_resample")

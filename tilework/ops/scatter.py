@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.index.extents import Extent
-from tilework.ops.elementwise import axis_names
 from tilework.ops.indices import from_start, index, matches
 from tilework.te.expr import reduce_identity
 
@@ -108,7 +107,7 @@ def replace_rows(x: te.Tensor, rows: te.Tensor, updates: te.Tensor) -> te.Tensor
         at = index(rows[ax[0]], updates.shape[0], negative=False)
         return te.if_then_else(rows[ax[0]] >= 0, updates[(at, ax[1])], x[ax])
 
-    return te.compute(x.shape, body, name="T_replace_rows", axis_names=axis_names(2))
+    return te.compute(x.shape, body, name="T_replace_rows")
 
 
 _At = tuple[te.Expr, ...]
@@ -118,12 +117,7 @@ _NOBODY = te.const(reduce_identity("max", "int32"), "int32")
 
 def _last(shape: Sequence[Extent], k: te.Axis, writer: Callable[..., te.Expr]) -> te.Tensor:
     """The greatest number of a writer of each element."""
-    return te.compute(
-        shape,
-        lambda *ax: te.max(writer(*ax), axis=k),
-        name="scatter_winner",
-        axis_names=axis_names(len(shape)),
-    )
+    return te.compute(shape, lambda *ax: te.max(writer(*ax), axis=k), name="scatter_winner")
 
 
 def _scattered(
@@ -135,7 +129,6 @@ def _scattered(
     reduction: str,
 ) -> te.Tensor:
     """``count`` candidates for every element; ``writes`` says which of them mean it."""
-    names = axis_names(x.ndim)
     k = te.reduce_axis(count, "k")
 
     def chosen(inner: te.Expr, ax: _At, other: te.Expr) -> te.Expr:
@@ -153,7 +146,7 @@ def _scattered(
             at = index(winner[ax], count, negative=False)
             return te.if_then_else(winner[ax] >= 0, update(at, ax), x[ax])
 
-        return te.compute(x.shape, body, name="T_scatter", axis_names=names)
+        return te.compute(x.shape, body, name="T_scatter")
 
     if x.dtype == "bool":
         reduction = _OF_PREDICATES.get(reduction, reduction)
@@ -164,7 +157,5 @@ def _scattered(
         value = chosen(te.select(writes(k, ax), update(k, ax), neutral), ax, neutral)
         return te.reduced(kind, value, axis=k)
 
-    total = te.compute(x.shape, gathered, name=f"scatter_{kind}", axis_names=names)
-    return te.compute(
-        x.shape, lambda *ax: combine(x[ax], total[ax]), name="T_scatter", axis_names=names
-    )
+    total = te.compute(x.shape, gathered, name=f"scatter_{kind}")
+    return te.compute(x.shape, lambda *ax: combine(x[ax], total[ax]), name="T_scatter")

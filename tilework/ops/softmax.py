@@ -11,8 +11,6 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     axis %= x.ndim
     outer = [n for d, n in enumerate(x.shape) if d != axis] or [1]
     scalar = x.ndim == 1  # a reduction of a vector still has one element
-    names = [f"i{d}" for d in range(x.ndim)]
-    outer_names = [f"i{d}" for d in range(len(outer))]
 
     def at(idx: tuple[te.Expr, ...], k: te.Expr) -> tuple[te.Expr, ...]:
         rest = () if scalar else idx
@@ -24,27 +22,13 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 
     k = te.reduce_axis(x.shape[axis], "k")
     top = te.compute(
-        outer,
-        lambda *i: te.max(computed(x[at(i, k)]), axis=k),
-        name="T_softmax_maxelem",
-        axis_names=outer_names,
+        outer, lambda *i: te.max(computed(x[at(i, k)]), axis=k), name="T_softmax_maxelem"
     )
     powers = te.compute(
-        x.shape,
-        lambda *i: te.exp(computed(x[i]) - top[others(i)]),
-        name="T_softmax_exp",
-        axis_names=names,
+        x.shape, lambda *i: te.exp(computed(x[i]) - top[others(i)]), name="T_softmax_exp"
     )
     k2 = te.reduce_axis(x.shape[axis], "k")
     total = te.compute(
-        outer,
-        lambda *i: te.sum(powers[at(i, k2)], axis=k2),
-        name="T_softmax_expsum",
-        axis_names=outer_names,
+        outer, lambda *i: te.sum(powers[at(i, k2)], axis=k2), name="T_softmax_expsum"
     )
-    return te.compute(
-        x.shape,
-        lambda *i: powers[i] / total[others(i)],
-        name="T_softmax_norm",
-        axis_names=names,
-    )
+    return te.compute(x.shape, lambda *i: powers[i] / total[others(i)], name="T_softmax_norm")

@@ -24,8 +24,7 @@ def stored(x: te.Tensor, dtype: str) -> te.Tensor:
     """``x`` with elements of ``dtype``: itself, or a stage that converts it."""
     if x.dtype == dtype:
         return x
-    names = [f"ax{d}" for d in range(x.ndim)]
-    return te.compute(x.shape, lambda *ax: te.cast(dtype, x[ax]), name="T_cast", axis_names=names)
+    return te.compute(x.shape, lambda *ax: te.cast(dtype, x[ax]), name="T_cast")
 
 
 def tf32_if_product(x: te.Tensor) -> te.Tensor:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tilework import te
 from tilework.index.extents import Extent
-from tilework.ops.elementwise import axis_names
 from tilework.ops.storage import computed
 
 
@@ -17,7 +16,6 @@ def transpose(x: te.Tensor, perm: Sequence[int]) -> te.Tensor:
         [x.shape[p] for p in perm],
         lambda *ax: x[tuple(ax[i] for i in inverse)],
         name="T_transpose",
-        axis_names=axis_names(x.ndim),
     )
 
 
@@ -41,4 +39,4 @@ def concatenate(parts: Sequence[te.Tensor], axis: int) -> te.Tensor:
 
     shape = list(parts[0].shape)
     shape[axis] = ends[-1]
-    return te.compute(shape, body, name="T_concat", axis_names=axis_names(len(shape)))
+    return te.compute(shape, body, name="T_concat")

@@ -121,15 +121,15 @@ def phase_weights(
     taps = [phase_taps(k, s, d) for k, s, d in zip(kernel, strides, dilation, strict=True)]
     inputs = ci // groups
 
-    def body(*at: te.Expr) -> te.Expr:
+    def body(*ax: te.Expr) -> te.Expr:
         skip = 0 if kind == "depthwise" else 1
-        phases = at[rank + skip : 2 * rank + skip]
-        channels = at[2 * rank + skip :]
+        phases = ax[rank + skip : 2 * rank + skip]
+        channels = ax[2 * rank + skip :]
         inside: list[te.Expr] = []
         where: list[te.Expr] = []
         for d in range(rank):
             s = strides[d]
-            spread = (phases[d] + lead[d] % s) % s + (taps[d] - 1 - at[d]) * s
+            spread = (phases[d] + lead[d] % s) % s + (taps[d] - 1 - ax[d]) * s
             if dilation[d] > 1:
                 inside.append(te.equal(spread % dilation[d], 0))
                 spread = spread // dilation[d]
@@ -139,9 +139,9 @@ def phase_weights(
         if kind == "depthwise":
             place = (te.const(0, "int32"), channels[0])
         elif kind == "grouped":
-            place = (channels[1], channels[0] * inputs + at[rank])
+            place = (channels[1], channels[0] * inputs + ax[rank])
         else:
-            place = (channels[0], at[rank])
+            place = (channels[0], ax[rank])
         element = weight[(*where, *place)]
         if not inside:
             return element
@@ -149,9 +149,7 @@ def phase_weights(
 
     tail = {"plain": (co,), "grouped": (groups, co), "depthwise": (ci,)}[kind]
     shape = (*taps, *(() if kind == "depthwise" else (inputs,)), *strides, *tail)
-    return te.compute(
-        shape, body, name="phase_weights", axis_names=[f"ax{d}" for d in range(len(shape))]
-    )
+    return te.compute(shape, body, name="phase_weights")
 
 
 def phase_weights_of(

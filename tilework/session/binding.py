@@ -58,14 +58,16 @@ class IOBinding:
         """
         self.past = past
 
-    def bind_output(self, name: str, device_type: str = "cpu", *_: Any, **__: Any) -> None:
+    def bind_output(
+        self, name: str, device_type: str = "cpu", *more: Any, buffer_ptr: Any = None, **_: Any
+    ) -> None:
         """Have an output returned by `copy_outputs_to_cpu`; its memory is made at the run.
 
         Raises:
             ModuleError: the model has no such output, or it is to lie elsewhere than in the host's
                 memory, or at an address.
         """
-        address = __.get("buffer_ptr") or (_[3] if len(_) > 3 else None)
+        address = buffer_ptr or (more[3] if len(more) > 3 else None)
         if device_type != "cpu" or address:
             raise ModuleError(
                 f"output {name}: outputs lie in memory of the session's own, on the CPU; "

@@ -51,7 +51,7 @@ def compute(
 ) -> Tensor:
     """Declare ``name[i, j, ...] = fn(i, j, ...)`` over ``shape``.
 
-    Axis names are the parameters of ``fn`` (``i0, i1, ...`` for ``*args``) unless given.
+    Axis names are the parameters of ``fn`` unless given: of ``*i`` they are ``i0, i1, ...``.
 
     Raises:
         ValueError: axis names repeat, or a reduction is not at the top of the body.
@@ -82,8 +82,9 @@ def make_compute(
 
 def _parameter_names(fn: Callable[..., object], ndim: int) -> list[str]:
     params = list(inspect.signature(fn).parameters.values())
-    if any(p.kind is p.VAR_POSITIONAL for p in params):
-        return [f"i{d}" for d in range(ndim)]
+    for p in params:
+        if p.kind is p.VAR_POSITIONAL:
+            return [f"{p.name}{d}" for d in range(ndim)]
     names = [p.name for p in params if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
     if len(names) != ndim:
         raise ValueError(f"the function takes {len(names)} indices but the shape has {ndim}")

@@ -17,19 +17,18 @@ from tilework.dtypes import is_float, is_integer
 from tilework.graph.onnx.context import attributes
 from tilework.graph.onnx.convert.elementwise import element_type
 from tilework.graph.onnx.numbers import Item, Known, NotKnown, Numbers, numbers, tensor_of
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.shares import Share, share_of
 from tilework.index.extents import Extent
 from tilework.index.symbols import range_of, same
 from tilework.index.whole import COMPARE, folded
 
 if TYPE_CHECKING:
-    import onnx
-
     from tilework.graph.onnx.fold import Folding
 
 
 def computed(
-    node: onnx.NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
+    node: NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
 ) -> list[Known | None]:
     """What each output of a node is.
 
@@ -82,7 +81,7 @@ _MOVES: dict[str, Callable[[int], Sequence[int]]] = {
 
 
 def _moved(
-    node: onnx.NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
+    node: NodeProto, inputs: Sequence[Known | None], folding: Folding, opset: int
 ) -> list[Known | None]:
     """An operator that moves numbers, evaluated on their positions."""
     moved = set(_MOVES[node.op_type](len(inputs)))
@@ -235,8 +234,10 @@ _FOLDS: Mapping[str, Callable[[Extent, Extent], Extent]] = {
 
 
 def _reduced(op: str, a: Mapping[str, Any], given: Sequence[Known]) -> Known:
-    """All numbers of a list in one."""
-    x = numbers(given[0])
+    """All numbers of a list in one; the list as it is where no axes are to mean none."""
+    x, axes = numbers(given[0]), [*a.get("axes", ()), *given[1:]]
+    if a.get("noop_with_empty_axes") and not any(map(np.size, axes)):
+        return x
     if op not in _FOLDS or len(x.shape) != 1 or x.extents is None:
         raise NotKnown(op)
     total = reduce(_FOLDS[op], x.extents)

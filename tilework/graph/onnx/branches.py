@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from tilework.errors import NetworkError
 from tilework.graph.onnx.context import Unsupported, attributes
+from tilework.graph.onnx.protos import GraphProto, NodeProto
 from tilework.graph.onnx.scopes import Meaning, Scopes, initial_constants
 
-if TYPE_CHECKING:
-    import onnx
-
-Visitor = Callable[[Scopes, "onnx.NodeProto"], None]
+Visitor = Callable[[Scopes, NodeProto], None]
 """Says what the outputs of a node mean."""
 
 
-def _if(c: Scopes, node: onnx.NodeProto) -> None:
+def _if(c: Scopes, node: NodeProto) -> None:
     """Visit the branch of an ``If`` whose condition is a constant.
 
     Raises:
@@ -31,7 +28,7 @@ def _if(c: Scopes, node: onnx.NodeProto) -> None:
 
 
 def visit_nested(
-    c: Scopes, graph: onnx.GraphProto, given: Mapping[str, Meaning] | None = None
+    c: Scopes, graph: GraphProto, given: Mapping[str, Meaning] | None = None
 ) -> list[Meaning | None]:
     """Visit the nodes of a nested graph.
 
@@ -46,7 +43,7 @@ def visit_nested(
 
 
 @contextlib.contextmanager
-def constants_of(c: Scopes, graph: onnx.GraphProto) -> Iterator[None]:
+def constants_of(c: Scopes, graph: GraphProto) -> Iterator[None]:
     """While the constants that a nested graph brings are defined, for any number of visits."""
     with c.block(0):
         for name, array in initial_constants(graph, c):
@@ -54,9 +51,7 @@ def constants_of(c: Scopes, graph: onnx.GraphProto) -> Iterator[None]:
         yield
 
 
-def visit_body(
-    c: Scopes, graph: onnx.GraphProto, given: Mapping[str, Meaning]
-) -> list[Meaning | None]:
+def visit_body(c: Scopes, graph: GraphProto, given: Mapping[str, Meaning]) -> list[Meaning | None]:
     """The same as `visit_nested` while the graph's constants are defined."""
     with c.block(len(graph.node)):
         for name, meaning in given.items():

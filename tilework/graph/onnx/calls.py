@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tilework.graph.onnx.context import Unsupported
 from tilework.graph.onnx.convert import CONVERTERS
 from tilework.graph.onnx.expanded import expansion
+from tilework.graph.onnx.protos import FunctionProto, GraphProto, NodeProto, OperatorSetIdProto
 from tilework.graph.onnx.scopes import Scopes
 from tilework.graph.onnx.standard import definition
 from tilework.graph.operators import ValueType
-
-if TYPE_CHECKING:
-    import onnx
 
 STANDARD = ("", "ai.onnx")
 """Domains of the standard operators."""
@@ -29,16 +27,16 @@ class Calls:
         functions: the model's own.
     """
 
-    def __init__(self, functions: Iterable[onnx.FunctionProto]) -> None:
+    def __init__(self, functions: Iterable[FunctionProto]) -> None:
         self._own = {(f.domain, f.name, f.overload): f for f in functions}
         self._shared: dict[str, dict[str, str]] = {}  # function -> its constants, defined once
 
-    def called(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
+    def called(self, node: NodeProto) -> FunctionProto | None:
         """The function that a node calls, the model's own or a known one; None if none."""
         own = self._own.get((node.domain, node.op_type, node.overload))
         return expansion(node) if own is None else own
 
-    def visit(self, c: Scopes, function: onnx.FunctionProto, node: onnx.NodeProto) -> None:
+    def visit(self, c: Scopes, function: FunctionProto, node: NodeProto) -> None:
         """Visit the nodes of a function in the place of ``node``, which calls it.
 
         Raises:
@@ -58,7 +56,7 @@ class Calls:
             finally:
                 c.opset = outer
 
-    def visit_definition(self, c: Scopes, node: onnx.NodeProto) -> bool:
+    def visit_definition(self, c: Scopes, node: NodeProto) -> bool:
         """Visit what the standard defines a node's operator as, if it does; whether it does."""
         types = [_type(c, i) if i else None for i in node.input]
         defined = definition(node, c.opset, types)
@@ -67,7 +65,7 @@ class Calls:
         self.visit(c, *defined)
         return True
 
-    def _constants_of(self, c: Scopes, function: onnx.FunctionProto, label: str) -> dict[str, str]:
+    def _constants_of(self, c: Scopes, function: FunctionProto, label: str) -> dict[str, str]:
         """The constants of one of the model's functions, which all its calls share, by name.
 
         They are no part of any call. Those that cannot be read are left to the calls to complain.
@@ -95,22 +93,22 @@ def _type(c: Scopes, name: str) -> ValueType:
     return ValueType(array.shape, str(array.dtype))
 
 
-def _version(imports: Iterable[onnx.OperatorSetIdProto], otherwise: int) -> int:
+def _version(imports: Iterable[OperatorSetIdProto], otherwise: int) -> int:
     return next((int(o.version) for o in imports if o.domain in STANDARD), otherwise)
 
 
-def is_constant(node: onnx.NodeProto) -> bool:
+def is_constant(node: NodeProto) -> bool:
     """Whether a function's node is a constant, the same in each call."""
     plain = node.op_type == "Constant" and node.domain in ("", "ai.onnx") and len(node.output) == 1
     return plain and not any(a.ref_attr_name for a in node.attribute)
 
 
 def body(
-    function: onnx.FunctionProto,
-    call: onnx.NodeProto,
+    function: FunctionProto,
+    call: NodeProto,
     prefix: str,
     shared: Mapping[str, str] | None = None,
-) -> list[onnx.NodeProto]:
+) -> list[NodeProto]:
     """The nodes that take the place of ``call``.
 
     before: y = f(x; k=2) with  f(a; k) { t = Mul(a, a)  b = Add(t, a; axis=@k) }
@@ -138,8 +136,8 @@ def body(
 
 
 def _renamed(
-    node: onnx.NodeProto, names: Mapping[str, str], prefix: str, attributes: Mapping[str, Any]
-) -> onnx.NodeProto:
+    node: NodeProto, names: Mapping[str, str], prefix: str, attributes: Mapping[str, Any]
+) -> NodeProto:
     new = type(node)(
         op_type=node.op_type,
         domain=node.domain,
@@ -163,7 +161,7 @@ def _renamed(
 
 
 def _rename_graph(
-    graph: onnx.GraphProto, names: Mapping[str, str], prefix: str, attributes: Mapping[str, Any]
+    graph: GraphProto, names: Mapping[str, str], prefix: str, attributes: Mapping[str, Any]
 ) -> None:
     """Rename within a branch of a function, in place; it reads the function's values."""
     for value in (*graph.input, *graph.output, *graph.initializer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -12,15 +12,12 @@ from tilework.graph.ir import Builder
 from tilework.graph.onnx.budget import Budget
 from tilework.graph.onnx.numbers import Known, Numbers
 from tilework.graph.onnx.places import Places
-from tilework.graph.onnx.protos import attribute_value
+from tilework.graph.onnx.protos import NodeProto, SparseTensorProto, TensorProto, attribute_value
 from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.tensors import read_sparse, read_tensor
 from tilework.graph.operators.base import ANY
 from tilework.index.extents import Extent, known_shape
 from tilework.index.symbols import Undecided
-
-if TYPE_CHECKING:
-    import onnx
 
 
 class Unsupported(Exception):
@@ -121,11 +118,11 @@ class OnnxContext:
         """What is known of an ONNX name at import; None if a run computes it."""
         return self.constants.get(name, self.numbers.get(name))
 
-    def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
+    def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The array of a tensor in the file."""
         return read_tensor(tensor, self.places, self.budget)
 
-    def sparse_tensor(self, tensor: onnx.SparseTensorProto) -> np.ndarray:
+    def sparse_tensor(self, tensor: SparseTensorProto) -> np.ndarray:
         """The dense array of a sparse tensor in the file."""
         return read_sparse(tensor, self.places, self.budget)
 
@@ -191,15 +188,15 @@ def written(b: Builder, x: Numbers, name: str) -> str:
 
 # what the node's first output is, or each of its outputs (None: not offered)
 Result = Union[str, np.ndarray, Numbers, "list[str | np.ndarray | Numbers | None]"]
-Converter = Callable[[OnnxContext, "onnx.NodeProto"], Result]
+Converter = Callable[[OnnxContext, NodeProto], Result]
 
 
-def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+def attributes(node: NodeProto) -> dict[str, Any]:
     """The attributes of a node, texts decoded."""
     result = {a.name: attribute_value(a) for a in node.attribute}
     return {k: v.decode() if isinstance(v, bytes) else v for k, v in result.items()}
 
 
-def optional(node: onnx.NodeProto, i: int) -> str:
+def optional(node: NodeProto, i: int) -> str:
     """Name of the i-th input, empty if it is left out."""
     return node.input[i] if i < len(node.input) else ""

@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from tilework.graph.onnx.levels import Nodes, Plan, together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.operations import PRODUCTS, operations
 from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
 from tilework.graph.onnx.ranges import Loose, Shapes, shapes_of, symbols_given
 from tilework.graph.onnx.reads import in_order, read_by, reads
 from tilework.graph.onnx.scopes import initial_constants
@@ -36,9 +36,6 @@ from tilework.graph.onnx.walk import Walk, operator_name
 from tilework.graph.parts import OurPart, Parts, TheirPart
 from tilework.runtime.left import Left
 from tilework.runtime.other import OtherModel, shortened
-
-if TYPE_CHECKING:
-    import onnx
 
 _MANY = 2**16
 """Elements whose computing is worth a part, whatever is computed."""
@@ -57,7 +54,7 @@ _MOVES = {
 
 
 def cut(
-    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | ModelProto,
     shapes: Loose | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     ask: bool = False,
@@ -91,7 +88,7 @@ def cut(
             return _Cutting(_inlined(model), places, given, values or {}, e).result()
 
 
-def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+def _inlined(model: ModelProto) -> ModelProto:
     """The model with its functions in the place of their calls, so that these can be cut, too."""
     if not model.functions:
         return model
@@ -112,7 +109,7 @@ class _Cutting:
 
     def __init__(
         self,
-        model: onnx.ModelProto,
+        model: ModelProto,
         places: Places | None,
         shapes: Shapes,
         values: Mapping[str, np.ndarray],
@@ -143,7 +140,7 @@ class _Cutting:
         self.inputs = self._define_inputs(shapes, values)
         self.given = dict(self.walk.constants)
 
-    def _infer(self, walk: Leaving, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+    def _infer(self, walk: Leaving, node: NodeProto) -> dict[str, TypeProto]:
         types = {n: walk.type_of(n) for n in reads(node)}
         return output_types(node, types, walk.constants, self.model)
 
@@ -303,7 +300,7 @@ class _Cutting:
     def _network(
         self,
         name: str,
-        nodes: Sequence[onnx.NodeProto],
+        nodes: Sequence[NodeProto],
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> Network:

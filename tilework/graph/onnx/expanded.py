@@ -7,10 +7,8 @@ Products of bytes by scales that a run finds, in one node: what its optimiser ma
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import FunctionProto, NodeProto
 
 INPUTS = {
     "DynamicQuantizeMatMul": ("a", "b", "b_scale", "b_zero", "bias"),
@@ -20,7 +18,7 @@ INPUTS = {
 _ONE = "one = Constant <value = int64[0] {}> ()"
 
 
-def expansion(node: onnx.NodeProto) -> onnx.FunctionProto | None:
+def expansion(node: NodeProto) -> FunctionProto | None:
     """The function that a node of the domain ``com.microsoft`` calls; None if it calls none."""
     if node.domain != "com.microsoft" or node.op_type not in INPUTS:
         return None
@@ -29,7 +27,7 @@ def expansion(node: onnx.NodeProto) -> onnx.FunctionProto | None:
 
 
 @cache
-def _function(op: str, given: frozenset[str]) -> onnx.FunctionProto:
+def _function(op: str, given: frozenset[str]) -> FunctionProto:
     """The function of an operator of which some inputs are given.
 
     Data have one scale and one zero point; weights may have one for each column.

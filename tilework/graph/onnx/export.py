@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Network
+from tilework.graph.onnx.protos import ModelProto
 from tilework.graph.onnx.types import type_proto
 from tilework.graph.onnx.write import WRITERS, Writer
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.multiply_packed import multiply_packed
 from tilework.graph.sparse import densify
-
-if TYPE_CHECKING:
-    import onnx
 
 OPSET = 17
 IR_VERSION = 8
@@ -35,7 +32,7 @@ def to_onnx(net: Network, path: str | PathLike[str]) -> None:
         raise NetworkError(f"cannot write the ONNX file '{path}': {e.strerror or e}") from e
 
 
-def to_model(net: Network) -> onnx.ModelProto:
+def to_model(net: Network) -> ModelProto:
     """The network as an ONNX model in memory."""
     from onnx import helper
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.errors import NetworkError
 from tilework.frozen import frozen
 from tilework.graph.onnx.content import without_weights
 from tilework.graph.onnx.messages import first_line
-from tilework.graph.onnx.protos import messages
+from tilework.graph.onnx.protos import ModelProto, messages
 from tilework.runtime.content import Content, read_content, unreadable
-
-if TYPE_CHECKING:
-    import onnx
 
 _PLAIN = (".onnx", ".pb")
 """Endings of files that hold a message as it is."""
@@ -33,7 +30,7 @@ class ReadModel:
     """
 
     path: Path
-    model: onnx.ModelProto
+    model: ModelProto
     content: Content
     briefly: bool = False
 
@@ -70,10 +67,10 @@ def read(path: Path, content: Content | None = None, briefly: bool = False) -> R
     return ReadModel(path, model, content, briefly)
 
 
-def _parsed(data: bytes, path: Path) -> onnx.ModelProto:
+def _parsed(data: bytes, path: Path) -> ModelProto:
     """A model, in the form that the ending of its file's name says."""
     if path.suffix in _PLAIN:
-        model: onnx.ModelProto = messages().ModelProto.FromString(data)
+        model: ModelProto = messages().ModelProto.FromString(data)
         return model
     import onnx
 

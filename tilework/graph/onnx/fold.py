@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from tilework.graph.onnx.budget import Budget
 from tilework.graph.onnx.context import Unsupported, attributes
 from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.messages import first_line
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.simple import NotSimple, simple
 from tilework.graph.operators.base import normal_axis
-
-if TYPE_CHECKING:
-    import onnx
 
 LARGEST = 2**27  # elements of one result
 
@@ -161,7 +159,7 @@ class Folding:
         self._budget = budget
 
     def fold(
-        self, node: onnx.NodeProto, constants: Mapping[str, np.ndarray], opset: int
+        self, node: NodeProto, constants: Mapping[str, np.ndarray], opset: int
     ) -> list[np.ndarray | None]:
         """What each output of ``node`` is, whose inputs are all in ``constants``.
 
@@ -190,7 +188,7 @@ class Folding:
 
 
 def _results(
-    node: onnx.NodeProto,
+    node: NodeProto,
     inputs: Sequence[np.ndarray | None],
     arrays: Mapping[str, np.ndarray],
     opset: int,
@@ -203,7 +201,7 @@ def _results(
 
 
 def _evaluated(
-    node: onnx.NodeProto, arrays: Mapping[str, np.ndarray], opset: int
+    node: NodeProto, arrays: Mapping[str, np.ndarray], opset: int
 ) -> list[np.ndarray | None]:
     """The outputs of a node, by the evaluator of the ``onnx`` package."""
     import onnx

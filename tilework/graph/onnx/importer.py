@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from tilework.graph.onnx.inputs import element_type, has_free_extents, input_typ
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.nothing import or_nothing
 from tilework.graph.onnx.places import Places, places_of
+from tilework.graph.onnx.protos import ModelProto, ValueInfoProto
 from tilework.graph.onnx.ranges import Loose, Shapes, shapes_of
 from tilework.graph.onnx.reads import in_order
 from tilework.graph.onnx.scopes import initial_constants
@@ -32,16 +33,13 @@ from tilework.graph.onnx.walk import Walk
 from tilework.index.extents import Extent
 from tilework.index.symbols import range_of
 
-if TYPE_CHECKING:
-    import onnx
-
 OLDEST_OPSET = 6
 _OF_ALL_RELEASES = 22
 """The newest one of the oldest release of ``onnx`` that serves."""
 
 
 def from_onnx(
-    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
+    source: str | PathLike[str] | ReadModel | ModelProto,
     shapes: Loose | None = None,
     values: Mapping[str, np.ndarray] | None = None,
 ) -> Network:
@@ -67,8 +65,8 @@ def from_onnx(
 
 
 def opened(
-    source: str | PathLike[str] | ReadModel | onnx.ModelProto,
-) -> tuple[onnx.ModelProto, Places | None, str]:
+    source: str | PathLike[str] | ReadModel | ModelProto,
+) -> tuple[ModelProto, Places | None, str]:
     """A model, where its weight files are, and what to call it in messages.
 
     Raises:
@@ -101,7 +99,7 @@ def telling(label: str) -> Iterator[None]:
 
 
 def convert(
-    model: onnx.ModelProto,
+    model: ModelProto,
     places: Places | None,
     shapes: Shapes,
     values: Mapping[str, np.ndarray],
@@ -128,7 +126,7 @@ def convert(
 
 
 def _converted(
-    model: onnx.ModelProto,
+    model: ModelProto,
     places: Places | None,
     shapes: Shapes,
     values: Mapping[str, np.ndarray],
@@ -153,7 +151,7 @@ def _converted(
 
 def define_inputs(
     walk: Walk,
-    inputs: Sequence[onnx.ValueInfoProto],
+    inputs: Sequence[ValueInfoProto],
     shapes: Shapes,
     values: Mapping[str, np.ndarray],
 ) -> None:
@@ -168,7 +166,7 @@ def define_inputs(
         walk.define(name, np.array(array))
 
 
-def opset_of(model: onnx.ModelProto) -> int:
+def opset_of(model: ModelProto) -> int:
     """The version of the standard operators.
 
     Raises:
@@ -192,7 +190,7 @@ def opset_of(model: onnx.ModelProto) -> int:
     return versions[0]
 
 
-def _unchanged(model: onnx.ModelProto, version: int) -> bool:
+def _unchanged(model: ModelProto, version: int) -> bool:
     """Whether all operators of an older set mean the same in the oldest that is supported."""
     from onnx import defs
 

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
 from tilework.graph.onnx.reads import reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import onnx
 
 _SMALL = 4096
 """Elements of a constant whose values may decide extents."""
 
 
 def output_types(
-    node: onnx.NodeProto,
-    types: Mapping[str, onnx.TypeProto],
+    node: NodeProto,
+    types: Mapping[str, TypeProto],
     constants: Mapping[str, np.ndarray],
-    like: onnx.ModelProto,
-) -> dict[str, onnx.TypeProto]:
+    like: ModelProto,
+) -> dict[str, TypeProto]:
     """The types of a node's outputs, as far as they are known; an empty one for what is not.
 
     Args:
@@ -53,14 +53,14 @@ def output_types(
     return {o: known.get(o, onnx.TypeProto()) for o in outputs}
 
 
-def _known(kind: onnx.TypeProto | None) -> bool:
+def _known(kind: TypeProto | None) -> bool:
     """Whether a type says what a value consists of."""
     if kind is None or kind.WhichOneof("value") is None:
         return False
     return not kind.HasField("tensor_type") or bool(kind.tensor_type.elem_type)
 
 
-def _by_onnx(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+def _by_onnx(model: ModelProto) -> dict[str, TypeProto]:
     from onnx import shape_inference
 
     try:
@@ -70,7 +70,7 @@ def _by_onnx(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     return {o.name: o.type for o in inferred.graph.output}
 
 
-def _by_engine(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+def _by_engine(model: ModelProto) -> dict[str, TypeProto]:
     """What ONNX Runtime knows: of operators of domains that ONNX has not heard of."""
     from onnx import helper
 

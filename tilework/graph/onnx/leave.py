@@ -7,7 +7,6 @@ known before a run. Else what reads it is left as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import Problems
+from tilework.graph.onnx.protos import FunctionProto, NodeProto, TypeProto
 from tilework.graph.onnx.reads import reads
 from tilework.graph.onnx.scopes import Computed
 from tilework.graph.onnx.types import array_type, static_type, type_proto
@@ -22,10 +22,7 @@ from tilework.graph.onnx.walk import Walk
 from tilework.graph.operators.base import ANY
 from tilework.index.extents import known_shape
 
-if TYPE_CHECKING:
-    import onnx
-
-    Infer = Callable[["Leaving", onnx.NodeProto], dict[str, onnx.TypeProto]]
+Infer = Callable[["Leaving", NodeProto], dict[str, TypeProto]]
 
 
 class Leaving(Walk):
@@ -44,15 +41,15 @@ class Leaving(Walk):
         b: Builder,
         opset: int,
         places: Places | None,
-        functions: Iterable[onnx.FunctionProto],
+        functions: Iterable[FunctionProto],
         used: Collection[str],
         infer: Infer,
     ) -> None:
         super().__init__(b, opset, places, functions)
-        self.types: dict[str, onnx.TypeProto] = {}
+        self.types: dict[str, TypeProto] = {}
         self._used, self._infer = used, infer
 
-    def convert(self, node: onnx.NodeProto) -> bool:
+    def convert(self, node: NodeProto) -> bool:
         """Convert a node; whether that was possible. If not, all is as before.
 
         Raises:
@@ -83,13 +80,13 @@ class Leaving(Walk):
             self.types.update(self._infer(self, node))
         return good
 
-    def leave(self, node: onnx.NodeProto) -> None:
+    def leave(self, node: NodeProto) -> None:
         """Take a node's outputs for inputs of the network where they can be."""
         types = self._infer(self, node)
         for name in (o for o in node.output if o):
             self.given(name, types[name])
 
-    def given(self, name: str, kind: onnx.TypeProto) -> None:
+    def given(self, name: str, kind: TypeProto) -> None:
         """Declare a value that is computed elsewhere."""
         self.types[name] = kind
         static = static_type(kind)
@@ -97,7 +94,7 @@ class Leaving(Walk):
             own = f" {name}"  # no node of ours is called so
             self.define(name, Computed(self.b.input(own, *static), (name,)))
 
-    def type_of(self, name: str) -> onnx.TypeProto:
+    def type_of(self, name: str) -> TypeProto:
         """What is known of a value's type; an empty one if nothing is."""
         import onnx
 

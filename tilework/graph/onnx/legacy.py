@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilework.graph.onnx.context import OnnxContext, Unsupported, attributes
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.operators import Shape
 from tilework.index.extents import known_shape
-
-if TYPE_CHECKING:
-    import onnx
 
 _BINARY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 _STATEFUL = ("BatchNormalization", "Dropout")
 
 
-def modern(c: OnnxContext, node: onnx.NodeProto) -> onnx.NodeProto:
+def modern(c: OnnxContext, node: NodeProto) -> NodeProto:
     """The node as opset 7 writes it; operands that broadcast along an axis are reshaped.
 
     before: Add(x[N, C, H, W], b[C]; broadcast=1, axis=1)
@@ -44,7 +40,7 @@ def modern(c: OnnxContext, node: onnx.NodeProto) -> onnx.NodeProto:
     return new
 
 
-def _align(c: OnnxContext, node: onnx.NodeProto, shape: Shape) -> None:
+def _align(c: OnnxContext, node: NodeProto, shape: Shape) -> None:
     """Have ``node`` read its second operand in another shape."""
     old = node.input[1]
     if c.shape(old) == shape:

@@ -14,12 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tilework.frozen import frozen
-
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import NodeProto
 
 
 @dataclass
@@ -33,7 +30,7 @@ class Nodes:
         refused: kinds of those that cannot, whatever they read.
     """
 
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    nodes: list[NodeProto] = field(default_factory=list)
     producers: list[list[int]] = field(default_factory=list)
     ours: list[bool] = field(default_factory=list)
     refused: dict[str, None] = field(default_factory=dict)
@@ -49,11 +46,11 @@ class Plan:
         groups: the parts, as numbers of nodes.
     """
 
-    nodes: Sequence[onnx.NodeProto]
+    nodes: Sequence[NodeProto]
     ours: Sequence[bool]
     groups: Sequence[Sequence[int]]
 
-    def of(self, number: int) -> list[onnx.NodeProto]:
+    def of(self, number: int) -> list[NodeProto]:
         """The nodes of a part."""
         return [self.nodes[n] for n in self.groups[number]]
 

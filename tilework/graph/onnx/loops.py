@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +11,13 @@ from tilework.graph.onnx.branches import Visitor, constants_of, visit_body
 from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.context import Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import normal
-from tilework.graph.onnx.protos import numpy_type
+from tilework.graph.onnx.protos import GraphProto, NodeProto, numpy_type
 from tilework.graph.onnx.scopes import Meaning, Scopes
 from tilework.graph.onnx.sequences import entry, joined
 from tilework.index.extents import known
 
-if TYPE_CHECKING:
-    import onnx
 
-
-def _check_size(trips: int, graph: onnx.GraphProto) -> None:
+def _check_size(trips: int, graph: GraphProto) -> None:
     if trips > MOST_TRIPS or trips * len(graph.node) > MOST_NODES:
         raise Unsupported(
             f"a loop of {trips} trips of {len(graph.node)} nodes; up to {MOST_TRIPS} trips that "
@@ -34,7 +31,7 @@ def _truth(array: object) -> bool:
     return bool(array.item())
 
 
-def _loop(c: Scopes, node: onnx.NodeProto) -> None:
+def _loop(c: Scopes, node: NodeProto) -> None:
     """The body once for each trip, until there are enough or its condition is false.
 
     Raises:
@@ -65,7 +62,7 @@ def _loop(c: Scopes, node: onnx.NodeProto) -> None:
     c.assign(node, [*carried, *stacks])
 
 
-def _hands_on(graph: onnx.GraphProto) -> bool:
+def _hands_on(graph: GraphProto) -> bool:
     """Whether a loop's body hands its condition on, so that there is nothing to end it."""
     name = graph.output[0].name
     sources = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "Identity"}
@@ -74,7 +71,7 @@ def _hands_on(graph: onnx.GraphProto) -> bool:
     return bool(name == graph.input[1].name)
 
 
-def _scan(c: Scopes, node: onnx.NodeProto) -> None:
+def _scan(c: Scopes, node: NodeProto) -> None:
     """The body once for each entry of the tensors that are gone through."""
     a = attributes(node)
     if c.opset < 9:
@@ -118,7 +115,7 @@ def _scan(c: Scopes, node: onnx.NodeProto) -> None:
 
 def _unrolled(
     c: Scopes,
-    graph: onnx.GraphProto,
+    graph: GraphProto,
     state: list[Meaning],
     inputs: Callable[[int, Sequence[Meaning]], list[Meaning]],
     going: Callable[[int, Sequence[Meaning]], bool],

@@ -10,14 +10,18 @@ from typing import Union
 
 import numpy as np
 
-from tilework.dtypes import is_float, is_integer, numpy_dtype
+from tilework.dtypes import integer_range, is_float, is_integer, numpy_dtype
 from tilework.frozen import frozen
 from tilework.graph.onnx.shares import Share, share_of
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbol, Symbolic, symbols_of
+from tilework.index.symbols import Symbol, Symbolic, range_of, symbols_of
 
 Item = int | Symbolic | Share
 Known = Union[np.ndarray, "Numbers"]
+
+
+_EXACT = {"float16": 1 << 11, "bfloat16": 1 << 8}
+"""Whole numbers below these are numbers of narrow types."""
 
 
 class NotKnown(Exception):
@@ -49,11 +53,27 @@ class Numbers:
 
 
 def tensor_of(items: Sequence[Item], shape: Sequence[int], dtype: str) -> Known:
-    """A tensor of these numbers: an array, if a run brings none of them."""
+    """A tensor of these numbers: an array, if a run brings none of them.
+
+    Raises:
+        NotKnown: the type does not have all of them exactly.
+    """
+    if dtype != "int64" and not all(_held(i, dtype) for i in items):
+        raise NotKnown(f"{dtype} has no such number")
     plain = [i.number if isinstance(i, Share) else i for i in items]
     if any(isinstance(i, Symbolic | Share) for i in plain):
         return Numbers(tuple(items), tuple(shape), dtype)
     return np.array(plain, numpy_dtype(dtype)).reshape(tuple(shape))
+
+
+def _held(item: Item, dtype: str) -> bool:
+    """Whether a type has a number exactly, at all points."""
+    if isinstance(item, Share):
+        return dtype not in _EXACT or item.below(_EXACT[dtype])
+    if not is_integer(dtype):
+        return True
+    (least, most), (low, high) = range_of(item), integer_range(dtype)
+    return low <= least and most <= high
 
 
 def shape_of(extents: Sequence[Extent]) -> Known:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.graph.onnx.context import attributes
-
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import NodeProto
 
 Shape = tuple[int, ...]
 ShapeOf = Callable[[str], "Shape | None"]
@@ -111,7 +109,7 @@ PRODUCTS = frozenset(k for k, rule in _RULES.items() if rule is not _nothing)
 _GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 
 
-def operations(node: onnx.NodeProto, shape_of: ShapeOf) -> int | None:
+def operations(node: NodeProto, shape_of: ShapeOf) -> int | None:
     """The operations of a node: by a formula for products, else one for each element it computes.
 
     Returns:

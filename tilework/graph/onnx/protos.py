@@ -17,7 +17,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    import onnx
+    from onnx import (
+        AttributeProto,
+        FunctionProto,
+        GraphProto,
+        ModelProto,
+        NodeProto,
+        OperatorSetIdProto,
+        SparseTensorProto,
+        TensorProto,
+        TypeProto,
+        ValueInfoProto,
+    )
+else:  # annotations alone name them
+    AttributeProto = FunctionProto = GraphProto = ModelProto = NodeProto = Any
+    OperatorSetIdProto = SparseTensorProto = TensorProto = TypeProto = ValueInfoProto = Any
 
 _PLAIN = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
@@ -62,7 +76,7 @@ def numpy_type(number: int) -> np.dtype[Any]:
     return helper.tensor_dtype_to_np_dtype(number)
 
 
-def attribute_value(attribute: onnx.AttributeProto) -> Any:
+def attribute_value(attribute: AttributeProto) -> Any:
     """The value of a node's attribute, several ones in a list.
 
     Raises:
@@ -73,3 +87,10 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
     field = _VALUES.get(attribute.type)
     value: Any = None if field is None else getattr(attribute, field)
     return list(value) if attribute.type in _SEVERAL else value
+
+
+__all__ = [
+    "AttributeProto", "FunctionProto", "GraphProto", "ModelProto", "NodeProto",
+    "OperatorSetIdProto", "SparseTensorProto", "TensorProto", "TypeProto", "ValueInfoProto",
+    "attribute_value", "messages", "numpy_type",
+]  # fmt: skip

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import GraphProto, NodeProto
 
 
-def reads(node: onnx.NodeProto) -> list[str]:
+def reads(node: NodeProto) -> list[str]:
     """The names that a node reads, each once, in order."""
     names = dict.fromkeys(i for i in node.input if i)
     for graph in graphs_of(node):
@@ -17,7 +15,7 @@ def reads(node: onnx.NodeProto) -> list[str]:
     return list(names)
 
 
-def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs in a node's attributes."""
     for a in node.attribute:
         if a.HasField("g"):
@@ -25,7 +23,7 @@ def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from a.graphs
 
 
-def within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def within(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """The nodes, and those of the graphs within them."""
     for node in nodes:
         yield node
@@ -33,13 +31,13 @@ def within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
             yield from within(graph.node)
 
 
-def read_by(nodes: Sequence[onnx.NodeProto]) -> list[str]:
+def read_by(nodes: Sequence[NodeProto]) -> list[str]:
     """What some nodes together read that none of them computes."""
     computed = {o for n in nodes for o in n.output}
     return list(dict.fromkeys(i for n in nodes for i in reads(n) if i not in computed))
 
 
-def in_order(nodes: Sequence[onnx.NodeProto]) -> Sequence[onnx.NodeProto]:
+def in_order(nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
     """The nodes, each behind those that compute what it reads.
 
     The standard asks for it, and most files are so. ONNX Runtime takes any order, and its own
@@ -66,7 +64,7 @@ def in_order(nodes: Sequence[onnx.NodeProto]) -> Sequence[onnx.NodeProto]:
     return [nodes[n] for n in done]
 
 
-def _are_in_order(nodes: Sequence[onnx.NodeProto]) -> bool:
+def _are_in_order(nodes: Sequence[NodeProto]) -> bool:
     later = {name for node in nodes for name in node.output}
     later.discard("")
     for node in nodes:
@@ -80,7 +78,7 @@ _WITH_GRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Operators whose nodes read what their inputs do not name."""
 
 
-def _free(graph: onnx.GraphProto) -> Iterator[str]:
+def _free(graph: GraphProto) -> Iterator[str]:
     """The names that a graph uses and does not define."""
     known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     known |= {t.values.name for t in graph.sparse_initializer}

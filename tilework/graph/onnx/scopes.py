@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from tilework.graph.ir import Builder
 from tilework.graph.onnx.context import OnnxContext, Unsupported, written
 from tilework.graph.onnx.numbers import Numbers
 from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.protos import GraphProto, NodeProto, TensorProto
 from tilework.index.extents import Extent, known_shape
-
-if TYPE_CHECKING:
-    import onnx
 
 _MOST_EXPANDED = 100_000  # nodes that nested graphs and functions may become, all together
 _DEEPEST = 40  # of them within each other
@@ -64,7 +62,7 @@ class Scopes(OnnxContext):
         self._around: list[str] = []  # functions and nested graphs around the present node
         self._expanded = 0
 
-    def node(self, node: onnx.NodeProto) -> None:
+    def node(self, node: NodeProto) -> None:
         """Convert one node, or note why it cannot be."""
         raise NotImplementedError
 
@@ -148,7 +146,7 @@ class Scopes(OnnxContext):
             return written(self.b, meaning, "numbers")
         return self.b.constant(meaning)
 
-    def assign(self, node: onnx.NodeProto, meanings: Iterable[Meaning | None]) -> None:
+    def assign(self, node: NodeProto, meanings: Iterable[Meaning | None]) -> None:
         """Say what the outputs of a node mean; None: they depend on a problem."""
         for output, meaning in zip_longest(node.output, meanings):
             if not output:
@@ -158,13 +156,13 @@ class Scopes(OnnxContext):
             else:
                 self.define(output, meaning)
 
-    def result(self, node: onnx.NodeProto, value: str) -> Computed:
+    def result(self, node: NodeProto, value: str) -> Computed:
         """A value of the network that is computed from the inputs of a node."""
         return Computed(value, tuple(dict.fromkeys(i for i in node.input if i in self._sources)))
 
     # ------------------------------------------------------------ within others
 
-    def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
+    def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The array of a tensor in the file; functions and branches bring theirs each time."""
         array = super().tensor(tensor)
         if self._around and not self.budget.take(array.nbytes):
@@ -228,7 +226,7 @@ class Scopes(OnnxContext):
         del self._defined[before:]
 
 
-def initial_constants(graph: onnx.GraphProto, c: OnnxContext) -> Iterable[tuple[str, np.ndarray]]:
+def initial_constants(graph: GraphProto, c: OnnxContext) -> Iterable[tuple[str, np.ndarray]]:
     """The constants that a graph brings, by name."""
     for tensor in graph.initializer:
         yield tensor.name, c.tensor(tensor)

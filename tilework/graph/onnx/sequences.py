@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.graph.onnx.branches import Visitor, visit_nested
 from tilework.graph.onnx.context import Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import along, normal
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.scopes import Computed, Listed, Meaning, Scopes
 from tilework.index.extents import known
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def joined(c: Scopes, items: Sequence[Meaning], axis: int, stacked: bool, name: str) -> Meaning:
@@ -74,20 +71,20 @@ def _place(c: Scopes, name: str, length: int) -> int:
     return at % length
 
 
-def _construct(c: Scopes, node: onnx.NodeProto) -> None:
+def _construct(c: Scopes, node: NodeProto) -> None:
     c.assign(node, [Listed(tuple(c.meaning(i) for i in node.input))])
 
 
-def _empty(c: Scopes, node: onnx.NodeProto) -> None:
+def _empty(c: Scopes, node: NodeProto) -> None:
     c.assign(node, [Listed(())])
 
 
-def _at(c: Scopes, node: onnx.NodeProto) -> None:
+def _at(c: Scopes, node: NodeProto) -> None:
     items = _items(c, node.input[0])
     c.assign(node, [items[_place(c, node.input[1], len(items))]])
 
 
-def _insert(c: Scopes, node: onnx.NodeProto) -> None:
+def _insert(c: Scopes, node: NodeProto) -> None:
     items = _items(c, node.input[0])
     at = len(items)
     if optional(node, 2) and int(c.array(node.input[2], "the position").item()) != at:
@@ -95,7 +92,7 @@ def _insert(c: Scopes, node: onnx.NodeProto) -> None:
     c.assign(node, [Listed((*items[:at], c.meaning(node.input[1]), *items[at:]))])
 
 
-def _erase(c: Scopes, node: onnx.NodeProto) -> None:
+def _erase(c: Scopes, node: NodeProto) -> None:
     items = _items(c, node.input[0])
     at = _place(c, node.input[1], len(items)) if optional(node, 1) else len(items) - 1
     if not items:
@@ -103,17 +100,17 @@ def _erase(c: Scopes, node: onnx.NodeProto) -> None:
     c.assign(node, [Listed(items[:at] + items[at + 1 :])])
 
 
-def _length(c: Scopes, node: onnx.NodeProto) -> None:
+def _length(c: Scopes, node: NodeProto) -> None:
     c.assign(node, [np.asarray(len(_items(c, node.input[0])), np.int64)])
 
 
-def _concat(c: Scopes, node: onnx.NodeProto) -> None:
+def _concat(c: Scopes, node: NodeProto) -> None:
     a = attributes(node)
     items = _items(c, node.input[0])
     c.assign(node, [joined(c, items, a["axis"], bool(a.get("new_axis", 0)), node.output[0])])
 
 
-def _split(c: Scopes, node: onnx.NodeProto) -> None:
+def _split(c: Scopes, node: NodeProto) -> None:
     a, x, label = attributes(node), node.input[0], node.output[0]
     axis = normal(a.get("axis", 0), c.rank(x))
     extent = known(c.shape(x)[axis])
@@ -138,7 +135,7 @@ def _split(c: Scopes, node: onnx.NodeProto) -> None:
     c.assign(node, [Listed(tuple(part(c, x, axis, int(i), n, label) for i, n in parts))])
 
 
-def _map(c: Scopes, node: onnx.NodeProto) -> None:
+def _map(c: Scopes, node: NodeProto) -> None:
     """The body's nodes for each element."""
     graph = attributes(node)["body"]
     count = len(_items(c, node.input[0]))
@@ -156,20 +153,20 @@ def _map(c: Scopes, node: onnx.NodeProto) -> None:
     c.assign(node, [Listed(k) if len(k) == count else None for k in known])
 
 
-def _optional(c: Scopes, node: onnx.NodeProto) -> None:
+def _optional(c: Scopes, node: NodeProto) -> None:
     c.assign(node, [c.meaning(node.input[0]) if optional(node, 0) else Listed(None)])
 
 
-def _absent(c: Scopes, node: onnx.NodeProto) -> bool:
+def _absent(c: Scopes, node: NodeProto) -> bool:
     name = optional(node, 0)
     return not name or (name in c.lists and c.lists[name].items is None)
 
 
-def _has_element(c: Scopes, node: onnx.NodeProto) -> None:
+def _has_element(c: Scopes, node: NodeProto) -> None:
     c.assign(node, [np.asarray(not _absent(c, node))])
 
 
-def _get_element(c: Scopes, node: onnx.NodeProto) -> None:
+def _get_element(c: Scopes, node: NodeProto) -> None:
     if _absent(c, node):
         raise Unsupported("the optional value is not there")
     c.assign(node, [c.meaning(node.input[0])])

@@ -46,6 +46,11 @@ class Share:
         """The next whole number above."""
         return -(-self.whole // self.by)
 
+    def below(self, limit: int) -> bool:
+        """Whether its numerator is, at all points, and above ``-limit``."""
+        low, high = range_of(self.whole)
+        return low > -limit and high < limit
+
     def plus(self, other: Share) -> Share | None:
         """The sum."""
         by = math.lcm(self.by, other.by)
@@ -67,7 +72,7 @@ class Share:
         if by & (by - 1) and (self.by != 1 or other.by != 1):
             return None
         share = _reduced(self.whole * other.by, by)
-        return share if _bounded(share) else None
+        return share if share.below(_EXACT) else None
 
 
 def share_of(number: float | Extent | Share) -> Share:
@@ -82,12 +87,7 @@ def share_of(number: float | Extent | Share) -> Share:
 
 def _exact_share(whole: Extent, by: int) -> Share | None:
     share = _reduced(whole, by)
-    return share if _bounded(share) and not share.by & (share.by - 1) else None
-
-
-def _bounded(share: Share) -> bool:
-    low, high = range_of(share.whole)
-    return low > -_EXACT and high < _EXACT
+    return share if share.below(_EXACT) and not share.by & (share.by - 1) else None
 
 
 def _reduced(whole: Extent, by: int) -> Share:

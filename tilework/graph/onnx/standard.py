@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tilework.graph.onnx.protos import FunctionProto, NodeProto
 from tilework.graph.onnx.types import type_proto
 from tilework.graph.operators import ValueType
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def is_function(op: str, opset: int) -> bool:
@@ -21,7 +19,7 @@ def is_function(op: str, opset: int) -> bool:
     )
 
 
-def operators_within(op: str, opset: int) -> list[onnx.NodeProto]:
+def operators_within(op: str, opset: int) -> list[NodeProto]:
     """The nodes that the standard defines ``op`` as; none where that depends on its inputs."""
     schema = _schema(op, opset)
     function = None if schema is None else _plain(schema, opset)
@@ -29,8 +27,8 @@ def operators_within(op: str, opset: int) -> list[onnx.NodeProto]:
 
 
 def definition(
-    node: onnx.NodeProto, opset: int, types: Sequence[ValueType | None]
-) -> tuple[onnx.FunctionProto, onnx.NodeProto] | None:
+    node: NodeProto, opset: int, types: Sequence[ValueType | None]
+) -> tuple[FunctionProto, NodeProto] | None:
     """The function that a node of a standard operator calls, and the call.
 
     before: y = Celu(x)
@@ -64,7 +62,7 @@ def attributes_of(op: str, opset: int) -> frozenset[str] | None:
     return None if schema is None else frozenset(schema.attributes)
 
 
-def strange(node: onnx.NodeProto, opset: int) -> list[str]:
+def strange(node: NodeProto, opset: int) -> list[str]:
     """Attributes of a node that the standard does not know in this opset."""
     known = _known(node.op_type)
     names = [a.name for a in node.attribute if known.get(a.name, opset + 1) > opset]
@@ -146,7 +144,7 @@ USUAL = {
 """Attributes that operators have in every opset since one: the first, if none is named."""
 
 
-def fewest_inputs(node: onnx.NodeProto, opset: int) -> int:
+def fewest_inputs(node: NodeProto, opset: int) -> int:
     """How many inputs a standard operator has at least; 0 for an operator that there is not."""
     schema = _schema(node.op_type, opset)
     return 0 if schema is None else int(schema.min_input)
@@ -162,7 +160,7 @@ def _schema(op: str, opset: int) -> Any:
         return None
 
 
-def _plain(schema: Any, opset: int) -> onnx.FunctionProto | None:
+def _plain(schema: Any, opset: int) -> FunctionProto | None:
     import onnx
 
     version = _version(schema.function_opset_versions, opset)
@@ -174,9 +172,9 @@ def _plain(schema: Any, opset: int) -> onnx.FunctionProto | None:
 def _dependent(
     schema: Any,
     opset: int,
-    node: onnx.NodeProto,
+    node: NodeProto,
     types: Sequence[ValueType | None],
-) -> onnx.FunctionProto | None:
+) -> FunctionProto | None:
     """The function for inputs of these types, and these attributes."""
     import onnx
 
@@ -198,7 +196,7 @@ def _version(offered: Sequence[int], opset: int) -> int | None:
     return max(older, default=min(offered, default=None))
 
 
-def _parsed(function: onnx.FunctionProto, data: bytes) -> onnx.FunctionProto | None:
+def _parsed(function: FunctionProto, data: bytes) -> FunctionProto | None:
     if not data:
         return None
     function.ParseFromString(data)

@@ -7,18 +7,15 @@ which they would lie.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.graph.onnx.budget import Budget
 from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.protos import ModelProto, NodeProto, TensorProto, TypeProto
 from tilework.graph.onnx.reads import graphs_of, read_by, within
 from tilework.graph.onnx.tensors import read_tensor
 from tilework.runtime.other import OtherModel, layout
-
-if TYPE_CHECKING:
-    import onnx
 
 _LARGE = 1024
 """Bytes of a constant that stays outside of the model."""
@@ -27,11 +24,11 @@ _OLDEST_IR = 8
 
 
 def submodel(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, onnx.TypeProto],
-    outputs: Mapping[str, onnx.TypeProto],
+    nodes: Sequence[NodeProto],
+    inputs: Mapping[str, TypeProto],
+    outputs: Mapping[str, TypeProto],
     constants: Mapping[str, np.ndarray],
-    like: onnx.ModelProto,
+    like: ModelProto,
     places: Places | None,
     location: str,
 ) -> OtherModel:
@@ -89,7 +86,7 @@ def _stays_outside(array: np.ndarray) -> bool:
     return plain and array.dtype.isbuiltin == 1 and array.nbytes > _LARGE
 
 
-def _outside(arrays: Mapping[str, np.ndarray], location: str) -> Iterable[onnx.TensorProto]:
+def _outside(arrays: Mapping[str, np.ndarray], location: str) -> Iterable[TensorProto]:
     """Constants that name the place of their bytes."""
     from onnx import StringStringEntryProto, TensorProto, helper
 
@@ -104,7 +101,7 @@ def _outside(arrays: Mapping[str, np.ndarray], location: str) -> Iterable[onnx.T
         )
 
 
-def _loose(kind: onnx.TypeProto) -> onnx.TypeProto:
+def _loose(kind: TypeProto) -> TypeProto:
     """An output's type without its extents: the engine finds them, and may know better."""
     loose = type(kind)()
     if kind.HasField("tensor_type") and kind.tensor_type.elem_type:
@@ -112,7 +109,7 @@ def _loose(kind: onnx.TypeProto) -> onnx.TypeProto:
     return loose
 
 
-def _gather(node: onnx.NodeProto, places: Places | None) -> None:
+def _gather(node: NodeProto, places: Places | None) -> None:
     """Bring tensors of a node's attributes into the model that lie in other files, in place."""
     for a in node.attribute:
         for tensor in ([a.t] if a.HasField("t") else []) + list(a.tensors):
@@ -124,7 +121,7 @@ def _gather(node: onnx.NodeProto, places: Places | None) -> None:
             _gather(inner, places)
 
 
-def _bring(tensor: onnx.TensorProto, places: Places | None) -> None:
+def _bring(tensor: TensorProto, places: Places | None) -> None:
     from onnx import TensorProto, numpy_helper
 
     if tensor.data_location == TensorProto.EXTERNAL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,8 @@ from tilework.graph.onnx.budget import ALLOWANCE, Budget
 from tilework.graph.onnx.content import LARGE, OWN
 from tilework.graph.onnx.messages import first_line
 from tilework.graph.onnx.places import Places
-from tilework.graph.onnx.protos import messages, numpy_type
+from tilework.graph.onnx.protos import SparseTensorProto, TensorProto, messages, numpy_type
 from tilework.runtime.content import Content, mapped
-
-if TYPE_CHECKING:
-    import onnx
 
 # bits of an element where NumPy's type does not tell: several share a byte
 _PACKED_BITS = {
@@ -29,7 +26,7 @@ _PACKED_BITS = {
 _LARGEST_SPARSE = 2**27  # elements of a sparse tensor once it is dense
 
 
-def read_tensor(tensor: onnx.TensorProto, places: Places | None, budget: Budget) -> np.ndarray:
+def read_tensor(tensor: TensorProto, places: Places | None, budget: Budget) -> np.ndarray:
     """The array that a tensor holds.
 
     Args:
@@ -60,9 +57,7 @@ def read_tensor(tensor: onnx.TensorProto, places: Places | None, budget: Budget)
         raise _unreadable(tensor, first_line(e)) from e
 
 
-def read_sparse(
-    sparse: onnx.SparseTensorProto, places: Places | None, budget: Budget
-) -> np.ndarray:
+def read_sparse(sparse: SparseTensorProto, places: Places | None, budget: Budget) -> np.ndarray:
     """The dense array of a sparse tensor; ``budget`` pays for it.
 
     Raises:
@@ -87,11 +82,11 @@ def read_sparse(
         raise _unreadable(sparse.values, first_line(e)) from e
 
 
-def _unreadable(tensor: onnx.TensorProto, why: str) -> NetworkError:
+def _unreadable(tensor: TensorProto, why: str) -> NetworkError:
     return NetworkError(f"the file is corrupt: constant '{tensor.name}' cannot be read: {why}")
 
 
-def _take(tensor: onnx.TensorProto, budget: Budget, size: int) -> None:
+def _take(tensor: TensorProto, budget: Budget, size: int) -> None:
     """Charge what a tensor takes beyond its file."""
     if not budget.take(max(size, 0)):
         raise NetworkError(
@@ -100,18 +95,18 @@ def _take(tensor: onnx.TensorProto, budget: Budget, size: int) -> None:
         )
 
 
-def _itemsize(tensor: onnx.TensorProto) -> int:
+def _itemsize(tensor: TensorProto) -> int:
     """Bytes of an element in memory; those that share a byte in the file have one each."""
     return numpy_type(tensor.data_type).itemsize
 
 
-def _elements(tensor: onnx.TensorProto) -> int:
+def _elements(tensor: TensorProto) -> int:
     if any(n < 0 for n in tensor.dims):
         raise _unreadable(tensor, f"its shape {list(tensor.dims)} is negative")
     return math.prod(tensor.dims)
 
 
-def _num_bytes(tensor: onnx.TensorProto) -> int:
+def _num_bytes(tensor: TensorProto) -> int:
     """Size of the tensor's data in bytes, by its shape and element type."""
     name = tensor.DataType.Name(tensor.data_type)
     bits = _PACKED_BITS.get(name)
@@ -128,7 +123,7 @@ def _plain() -> frozenset[int]:
     return frozenset(messages().TensorProto.DataType.Value(name) for name in names)
 
 
-def _check_size(tensor: onnx.TensorProto, raw: bytes | None) -> int:
+def _check_size(tensor: TensorProto, raw: bytes | None) -> int:
     """Raise if the data does not have the size that the shape says; about how much it has."""
     if raw is not None:
         need, given = _num_bytes(tensor), len(raw)
@@ -148,7 +143,7 @@ def _check_size(tensor: onnx.TensorProto, raw: bytes | None) -> int:
 
 
 def _inside(
-    tensor: onnx.TensorProto, entries: dict[str, str], content: Content, budget: Budget
+    tensor: TensorProto, entries: dict[str, str], content: Content, budget: Budget
 ) -> np.ndarray:
     """A tensor whose bytes are in the model's own file: a view of them."""
     need = _num_bytes(tensor)
@@ -165,7 +160,7 @@ def _inside(
 
 
 def _external(
-    tensor: onnx.TensorProto, entries: dict[str, str], places: Places | None, budget: Budget
+    tensor: TensorProto, entries: dict[str, str], places: Places | None, budget: Budget
 ) -> np.ndarray:
     """Read a tensor's bytes from the file that it names."""
     location = entries.get("location", "")
@@ -210,7 +205,7 @@ def _bytes_of(path: Path, begin: int, size: int, briefly: bool) -> Content:
     return np.fromfile(path, np.uint8, size, offset=begin)
 
 
-def _array(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> np.ndarray:
+def _array(tensor: TensorProto, data: NDArray[np.uint8]) -> np.ndarray:
     """What a tensor's bytes mean; a view of them where NumPy can have one.
 
     Raises:
@@ -223,13 +218,13 @@ def _array(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> np.ndarray:
     return _by_onnx(filled)
 
 
-def _by_onnx(tensor: onnx.TensorProto) -> np.ndarray:
+def _by_onnx(tensor: TensorProto) -> np.ndarray:
     from onnx import numpy_helper
 
     return numpy_helper.to_array(tensor)
 
 
-def _number(tensor: onnx.TensorProto, entries: dict[str, str], key: str) -> int | None:
+def _number(tensor: TensorProto, entries: dict[str, str], key: str) -> int | None:
     text = entries.get(key)
     if text is None:
         return None

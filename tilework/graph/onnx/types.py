@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.graph.onnx.protos import messages, numpy_type
+from tilework.graph.onnx.protos import TypeProto, messages, numpy_type
 from tilework.graph.operators import ValueType
 from tilework.graph.operators.base import ANY
 from tilework.index.extents import known_shape
 from tilework.runtime.parts_image import PartValue
 
-if TYPE_CHECKING:
-    import onnx
 
-
-def static_type(kind: onnx.TypeProto) -> ValueType | None:
+def static_type(kind: TypeProto) -> ValueType | None:
     """A tensor's type, if all of it is known."""
     tensor = kind.tensor_type
     number = tensor.elem_type
@@ -39,14 +35,14 @@ def element_number(dtype: str) -> int:
     return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))
 
 
-def type_proto(kind: ValueType) -> onnx.TypeProto:
+def type_proto(kind: ValueType) -> TypeProto:
     """A type of ours as ONNX writes it."""
     from onnx import helper
 
     return helper.make_tensor_type_proto(element_number(kind.dtype), known_shape(kind.shape))
 
 
-def array_type(array: np.ndarray) -> onnx.TypeProto:
+def array_type(array: np.ndarray) -> TypeProto:
     """The type of an array, also one that is not ours."""
     from onnx import TensorProto, helper
 
@@ -55,12 +51,12 @@ def array_type(array: np.ndarray) -> onnx.TypeProto:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def is_ours(kind: onnx.TypeProto) -> bool:
+def is_ours(kind: TypeProto) -> bool:
     """Whether a value of this type can be an input of a network, once its extents are known."""
     return kind.HasField("tensor_type") and type_text(kind) in ANY
 
 
-def bound_type(kind: onnx.TypeProto, shape: Sequence[int] | None) -> onnx.TypeProto:
+def bound_type(kind: TypeProto, shape: Sequence[int] | None) -> TypeProto:
     """A tensor's type with the extents that are given."""
     bound = type(kind)()
     bound.CopyFrom(kind)
@@ -72,7 +68,7 @@ def bound_type(kind: onnx.TypeProto, shape: Sequence[int] | None) -> onnx.TypePr
     return bound
 
 
-def type_text(kind: onnx.TypeProto) -> str:
+def type_text(kind: TypeProto) -> str:
     """A type in a word: that of our elements (``float32``), or as ONNX writes it.
 
     Such as ``tensor(string)``, ``seq(tensor(float))``; empty if it is not known.
@@ -97,7 +93,7 @@ def type_text(kind: onnx.TypeProto) -> str:
     return ""
 
 
-def _whole(kind: onnx.TypeProto) -> str:
+def _whole(kind: TypeProto) -> str:
     """A type as ONNX writes it, also one of ours."""
     if kind.HasField("tensor_type"):
         return f"tensor({_element(kind.tensor_type.elem_type)})"
@@ -109,7 +105,7 @@ def _element(number: int) -> str:
     return name.lower()
 
 
-def part_value(name: str, kind: onnx.TypeProto) -> PartValue:
+def part_value(name: str, kind: TypeProto) -> PartValue:
     """A value that parts hand over."""
     text = type_text(kind)
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):

@@ -16,6 +16,7 @@ from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded
 from tilework.graph.onnx.importer import convert, opened, telling
 from tilework.graph.onnx.inputs import symbols_declared
+from tilework.graph.onnx.protos import ModelProto
 from tilework.graph.onnx.ranges import Given, Shapes, is_range, symbol_of
 from tilework.graph.onnx.symbols import evaluated
 from tilework.index.extents import Extent
@@ -23,8 +24,6 @@ from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of, valu
 from tilework.index.whole import COMPARE
 
 if TYPE_CHECKING:
-    import onnx
-
     from tilework.graph.onnx.files import ReadModel
     from tilework.graph.onnx.places import Places
 
@@ -41,7 +40,7 @@ _LENGTH = (1, 1024, (16, 128, 384))
 _TRIES = 24
 
 
-def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> dict[str, Given]:
+def usual_ranges(source: str | PathLike[str] | ReadModel | ModelProto) -> dict[str, Given]:
     """What to give for each symbol of a model's inputs, so that it becomes one network.
 
     Returns:
@@ -71,7 +70,7 @@ def usual_ranges(source: str | PathLike[str] | ReadModel | onnx.ModelProto) -> d
 
 
 def narrowed(
-    source: str | PathLike[str] | ReadModel | onnx.ModelProto, shapes: Shapes
+    source: str | PathLike[str] | ReadModel | ModelProto, shapes: Shapes
 ) -> dict[str, Given]:
     """The part of some ranges in which a model is one network: around typical values.
 
@@ -113,7 +112,7 @@ def range_around(name: str, seen: Sequence[int], most: int, step: int = 1) -> st
 
 
 def _of_one_network(
-    model: onnx.ModelProto, places: Places | None, ranges: dict[str, Symbol], others: Shapes
+    model: ModelProto, places: Places | None, ranges: dict[str, Symbol], others: Shapes
 ) -> dict[str, Any]:
     """What to give for symbols of these ranges at most, beside what is given for others."""
     equal: dict[str, Given] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from tilework.graph.onnx.messages import first_line
 from tilework.graph.onnx.numbers import NotKnown, Numbers
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import LONGEST, Problems
+from tilework.graph.onnx.protos import FunctionProto, NodeProto
 from tilework.graph.onnx.refused import NCHWC, refusal
 from tilework.graph.onnx.scopes import Scopes
 from tilework.graph.onnx.standard import (
@@ -34,9 +34,6 @@ from tilework.graph.onnx.standard import (
 )
 from tilework.graph.undecided import undecided_reason
 from tilework.index.symbols import Undecided, symbols_of
-
-if TYPE_CHECKING:
-    import onnx
 
 VISITORS = {**branches.VISITORS, **loops.VISITORS, **sequences.VISITORS}
 """Operators of the standard that are more than values computed from values."""
@@ -60,7 +57,7 @@ class Walk(Scopes):
         b: Builder,
         opset: int,
         places: Places | None = None,
-        functions: Iterable[onnx.FunctionProto] = (),
+        functions: Iterable[FunctionProto] = (),
     ) -> None:
         super().__init__(b, opset, places)
         self._calls = Calls(functions)
@@ -68,9 +65,9 @@ class Walk(Scopes):
         self.undecided: list[Undecided] = []
         self._folding = Folding(self.budget)
         self._upcoming: set[str] = set()
-        self._lacks: dict[tuple[str, str, str], list[onnx.NodeProto]] = {}
+        self._lacks: dict[tuple[str, str, str], list[NodeProto]] = {}
 
-    def graph(self, nodes: Sequence[onnx.NodeProto]) -> None:
+    def graph(self, nodes: Sequence[NodeProto]) -> None:
         """Visit the nodes of the model.
 
         Raises:
@@ -103,7 +100,7 @@ class Walk(Scopes):
         except Unsupported as e:
             raise NetworkError(f"its output '{name}': {e}") from e
 
-    def node(self, node: onnx.NodeProto) -> None:
+    def node(self, node: NodeProto) -> None:
         """Convert one node, or note why it cannot be."""
         if any(i in self.unknown for i in node.input):
             self.unknown.update(o for o in node.output if o)
@@ -131,7 +128,7 @@ class Walk(Scopes):
         except Exception as e:  # whatever a converter makes of a malformed node
             self._problem(node, self._malformed(node, e))
 
-    def _malformed(self, node: onnx.NodeProto, e: Exception) -> str:
+    def _malformed(self, node: NodeProto, e: Exception) -> str:
         """What is to be said of a node that no converter has thought of."""
         least = fewest_inputs(node, self.opset) if node.domain in STANDARD else 0
         if len(node.input) < least:
@@ -146,7 +143,7 @@ class Walk(Scopes):
             f"such as --shape {symbols[0].name}=64 ({first_line(e)})"
         )
 
-    def _known(self, node: onnx.NodeProto) -> bool:
+    def _known(self, node: NodeProto) -> bool:
         """Whether there is a conversion of nodes of this kind."""
         if self._calls.called(node) is not None:
             return True
@@ -157,7 +154,7 @@ class Walk(Scopes):
         known = node.op_type in FOLDABLE or node.op_type in VISITORS
         return known or is_function(node.op_type, self.opset)
 
-    def _lacking(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    def _lacking(self, node: NodeProto) -> list[NodeProto]:
         """The nodes without a conversion that a node stands for: itself, or those within.
 
         Nobody asks for the branches of an ``If``, of which only one may be taken.
@@ -178,7 +175,7 @@ class Walk(Scopes):
                 self._lacks[key] = list(by_name.values())
         return self._lacks[key]
 
-    def _visit(self, node: onnx.NodeProto) -> None:
+    def _visit(self, node: NodeProto) -> None:
         function = self._calls.called(node)
         standard = function is None and node.domain in STANDARD
         known = node.op_type in FOLDABLE and all(i in self.constants for i in node.input if i)
@@ -203,7 +200,7 @@ class Walk(Scopes):
             if result is not None:
                 self._assign(node, result)
 
-    def _check_inputs(self, node: onnx.NodeProto) -> None:
+    def _check_inputs(self, node: NodeProto) -> None:
         """Check that something defines what a node reads."""
         unoffered = [i for i in node.input if i in self.unoffered]
         if unoffered:
@@ -220,17 +217,17 @@ class Walk(Scopes):
                 + ("which depends on it" if later else "which nothing defines")
             )
 
-    def _check_attributes(self, node: onnx.NodeProto) -> None:
+    def _check_attributes(self, node: NodeProto) -> None:
         """Check that the standard knows what a node is told, lest it be ignored in silence."""
         names = strange(node, self.opset)
         if names:
             raise Unsupported(f"it has no attribute '{names[0]}' in operator set {self.opset}")
 
-    def _takes_lists(self, node: onnx.NodeProto) -> bool:
+    def _takes_lists(self, node: NodeProto) -> bool:
         known = self._calls.called(node) is not None
         return known or node.op_type in VISITORS or node.op_type == "Identity"
 
-    def _result(self, node: onnx.NodeProto) -> Result | None:
+    def _result(self, node: NodeProto) -> Result | None:
         """What the node computes; None if others were visited in its place."""
         convert = converter(node.domain, node.op_type)
         if any(i in self.numbers for i in node.input):
@@ -252,7 +249,7 @@ class Walk(Scopes):
             raise Unsupported("only supported where all inputs are constants")
         return convert(self, node)
 
-    def _computed(self, node: onnx.NodeProto) -> Result | None:
+    def _computed(self, node: NodeProto) -> Result | None:
         """What a node makes of numbers that follow from extents; None where a run computes it."""
         inputs = [self.known(i) if i else None for i in node.input]
         lacking = any(x is None and i for x, i in zip(inputs, node.input, strict=True))
@@ -263,7 +260,7 @@ class Walk(Scopes):
         except (NotKnown, NotFolded):
             return None
 
-    def _foldable(self, node: onnx.NodeProto) -> bool:
+    def _foldable(self, node: NodeProto) -> bool:
         """Whether a node is of constants, and the evaluator means what we do by its operator."""
         if node.domain not in STANDARD or node.op_type not in FOLDABLE or not node.input:
             return False
@@ -274,7 +271,7 @@ class Walk(Scopes):
         reduced = node.op_type.startswith("Reduce")
         return not reduced or self.constants[node.input[0]].size > 0
 
-    def _assign(self, node: onnx.NodeProto, result: Result) -> None:
+    def _assign(self, node: NodeProto, result: Result) -> None:
         results = result if isinstance(result, list) else [result]
         for output, value in zip_longest(node.output, results):
             if not output:
@@ -288,11 +285,11 @@ class Walk(Scopes):
 
     # ------------------------------------------------------------ problems
 
-    def _problem(self, node: onnx.NodeProto, reason: str) -> None:
+    def _problem(self, node: NodeProto, reason: str) -> None:
         self._problems.note(operator_name(node), _where(node), reason)
         self.unknown.update(o for o in node.output if o)
 
-    def _value_needed(self, e: ConstantNeeded, node: onnx.NodeProto) -> None:
+    def _value_needed(self, e: ConstantNeeded, node: NodeProto) -> None:
         """Note that a constant is needed, and which inputs would make it one."""
         inputs = self.sources_of([e.value])
         small = all(n in self.b.inputs and len(self.b.inputs[n].shape) <= 1 for n in inputs)
@@ -309,11 +306,11 @@ def _undecided(e: BaseException) -> list[Undecided]:
     return [] if cause is None else [cause]
 
 
-def _where(node: onnx.NodeProto) -> str:
+def _where(node: NodeProto) -> str:
     return node.name or next(iter(node.output), "?")
 
 
-def operator_name(node: onnx.NodeProto) -> str:
+def operator_name(node: NodeProto) -> str:
     """A node's operator, with its domain if it is no standard one."""
     if node.domain == NCHWC:
         return NCHWC  # what is to be done is the same for all of them

@@ -142,12 +142,6 @@ def most_registers(limits: ArchLimits, threads: ArrayLike, blocks: ArrayLike) ->
     return np.asarray(np.minimum(registers, limits.registers_per_thread), np.int64)
 
 
-def occupancy(limits: ArchLimits, blocks: ArrayLike, threads: ArrayLike) -> NDArray[np.float64]:
-    """Share of an SM's warps that are resident, 0 to 1, with ``blocks`` blocks on it."""
-    warps = -(-_whole(threads) // WARP)
-    return np.asarray(_whole(blocks) * warps / limits.warps_per_sm, np.float64)
-
-
 def _shared_unit(limits: ArchLimits) -> int:
     """Bytes that shared memory is given out in."""
     return 128 if limits.number >= 80 else 256

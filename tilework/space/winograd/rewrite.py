@@ -263,18 +263,18 @@ def _extended(data: Tensor, shape: tuple[Extent, ...]) -> Tensor:
     )
     if not padding:
 
-        def zeros_behind(*at: x.Axis) -> x.Expr:
-            return if_then_else(te_all(*(at[d] < data.shape[d] for d in grown)), data[at], 0.0)
+        def zeros_behind(*i: x.Axis) -> x.Expr:
+            return if_then_else(te_all(*(i[d] < data.shape[d] for d in grown)), data[i], 0.0)
 
         return compute(shape, zeros_behind, "data_pad")
     assert isinstance(op, Compute)
     assert isinstance(op.body, x.IfThenElse)
     bounded = _bounded(op, op.body.cond)
 
-    def wider(*at: x.Axis) -> x.Expr:
-        body = x.replace_axes(op.body, dict(zip(op.axes, at, strict=True)))
+    def wider(*i: x.Axis) -> x.Expr:
+        body = x.replace_axes(op.body, dict(zip(op.axes, i, strict=True)))
         assert isinstance(body, x.IfThenElse)
-        more = [at[d] < data.shape[d] for d in grown if op.axes[d] not in bounded]
+        more = [i[d] < data.shape[d] for d in grown if op.axes[d] not in bounded]
         return if_then_else(te_all(body.cond, *more), body.a, body.b)
 
     return compute(shape, wider, "data_pad")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tilework.graph.onnx.context import Converter, OnnxContext, attributes
-
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import NodeProto
 
 
 def _activation(op: str, **defaults: float) -> Converter:
     """An activation whose attributes have the operator's names; ``defaults`` are ONNX's."""
 
-    def convert(c: OnnxContext, node: onnx.NodeProto) -> str:
+    def convert(c: OnnxContext, node: NodeProto) -> str:
         a = attributes(node)
         attrs = {k: float(a.get(k, default)) for k, default in defaults.items()}
         return c.op(op, c.value(node.input[0]), name=node.output[0], **attrs)
@@ -23,7 +19,7 @@ def _activation(op: str, **defaults: float) -> Converter:
     return convert
 
 
-def _gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _gelu(c: OnnxContext, node: NodeProto) -> str:
     how = attributes(node).get("approximate", "none")
     return c.op("gelu", c.value(node.input[0]), name=node.output[0], approximate=how)
 

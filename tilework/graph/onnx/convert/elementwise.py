@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +16,10 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
-from tilework.graph.onnx.protos import messages, numpy_type
+from tilework.graph.onnx.convert.normal import like
+from tilework.graph.onnx.protos import NodeProto, messages, numpy_type
 from tilework.graph.operators.base import ANY, BYTES
 from tilework.graph.operators.packed import large_bytes
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def _plain(op: str) -> Converter:
@@ -30,7 +27,7 @@ def _plain(op: str) -> Converter:
     return lambda c, node: c.op(op, *map(c.value, node.input), name=node.output[0])
 
 
-def _binary(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _binary(op: str, c: OnnxContext, node: NodeProto) -> str:
     """An operator of one or more operands (``Sum``, ``Max``, ``Min`` take any number)."""
     if len(node.input) == 1:
         return c.op("identity", c.value(node.input[0]), name=node.output[0])
@@ -40,18 +37,12 @@ def _binary(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     return y
 
 
-def _mean(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _mean(c: OnnxContext, node: NodeProto) -> str:
     total = _binary("add", c, node)
-    return c.op("divide", total, _like(c, len(node.input), total), name=node.output[0])
+    return c.op("divide", total, like(c, len(node.input), total), name=node.output[0])
 
 
-def _like(c: OnnxContext, value: float, other: str) -> str:
-    """A constant of rank 0 and of the element type of ``other``."""
-    dtype = c.b.types[other].dtype
-    return c.b.constant(np.asarray(value).astype(dtype), "scalar")
-
-
-def _clip(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _clip(c: OnnxContext, node: NodeProto) -> str:
     """First the lower limit, then the upper one, which wins where they cross."""
     a = attributes(node)
     x = c.value(node.input[0])
@@ -76,13 +67,13 @@ def _clip(c: OnnxContext, node: onnx.NodeProto) -> str:
             return c.op("identity", x, name=node.output[0])
         return c.op("clip", x, name=node.output[0], low=low, high=high)
     if not np.isinf(ends["low"]):
-        x = c.op("maximum", x, _like(c, ends["low"], x), name=node.output[0])
+        x = c.op("maximum", x, like(c, ends["low"], x), name=node.output[0])
     if not np.isinf(ends["high"]):
-        x = c.op("minimum", x, _like(c, ends["high"], x), name=node.output[0])
+        x = c.op("minimum", x, like(c, ends["high"], x), name=node.output[0])
     return c.op("identity", x, name=node.output[0])
 
 
-def _power(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _power(c: OnnxContext, node: NodeProto) -> str:
     """Powers; a square and a root need no logarithm. Squares and cubes of integers wrap around."""
     base, exponent = node.input
     x, name = c.value(base), node.output[0]
@@ -99,25 +90,25 @@ def _power(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("power", x, c.value(exponent), name=name)
 
 
-def _modulo(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _modulo(c: OnnxContext, node: NodeProto) -> Result:
     op = "truncated_mod" if attributes(node).get("fmod", 0) else "floor_mod"
     return _binary(op, c, node)
 
 
-def _shift(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _shift(c: OnnxContext, node: NodeProto) -> Result:
     direction = attributes(node)["direction"]
     if direction not in ("LEFT", "RIGHT"):
         raise Unsupported(f"unknown direction '{direction}'")
     return _binary(f"shift_{direction.lower()}", c, node)
 
 
-def _isinf(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _isinf(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     signs = {k: bool(a.get(f"detect_{k}", 1)) for k in ("positive", "negative")}
     return c.op("isinf", c.value(node.input[0]), name=node.output[0], **signs)
 
 
-def of_large_bytes(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) -> bool:
+def of_large_bytes(node: NodeProto, constants: Mapping[str, np.ndarray]) -> bool:
     """Whether a large constant matrix of bytes is converted to float32, perhaps for a product.
 
     It stays bytes then, as far as products read it (`multiply_packed`).
@@ -128,7 +119,7 @@ def of_large_bytes(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) ->
     return bool(attributes(node)["to"] == messages().TensorProto.FLOAT)
 
 
-def _cast(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _cast(c: OnnxContext, node: NodeProto) -> str:
     to, x = element_type(attributes(node)["to"]), c.value(node.input[0])
     if not of_large_bytes(node, c.constants):
         return c.op("cast", x, name=node.output[0], to=to)
@@ -137,7 +128,7 @@ def _cast(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("dequantize", x, *given, name=node.output[0])
 
 
-def _cast_like(c: OnnxContext, node: onnx.NodeProto) -> str | np.ndarray:
+def _cast_like(c: OnnxContext, node: NodeProto) -> str | np.ndarray:
     x, other = node.input
     if other in c.constants:
         to = c.constants[other].dtype.name
@@ -150,7 +141,7 @@ def _cast_like(c: OnnxContext, node: onnx.NodeProto) -> str | np.ndarray:
     return c.op("cast", c.value(node.input[0]), name=node.output[0], to=to)
 
 
-def _bit_cast(c: OnnxContext, node: onnx.NodeProto) -> str | np.ndarray:
+def _bit_cast(c: OnnxContext, node: NodeProto) -> str | np.ndarray:
     """The same bits as another type: of data, integers alone."""
     (name,) = node.input
     to = element_type(attributes(node)["to"])

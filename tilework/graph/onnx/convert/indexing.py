@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,14 +20,11 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.slices import normal, sliced
 from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.numbers import NotKnown, numbers
-from tilework.graph.onnx.protos import numpy_type
+from tilework.graph.onnx.protos import NodeProto, numpy_type
 from tilework.graph.onnx.shares import Share
 from tilework.graph.onnx.values import constant, room, value
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.symbols import Symbolic, is_static, range_of
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def taken(
@@ -55,7 +51,7 @@ def taken(
     return c.op("take", value, table, name=name, axis=axis, negative=False)
 
 
-def _gather(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _gather(c: OnnxContext, node: NodeProto) -> str:
     data, indices = node.input
     x = c.value(data)
     axis = normal(attributes(node).get("axis", 0), len(c.b.shape(x)))
@@ -90,7 +86,7 @@ def _taken_of(c: OnnxContext, x: str, indices: np.ndarray, axis: int, name: str)
     return part if c.b.shape(part) == result else c.op("reshape", part, shape=result, name=name)
 
 
-def _gather_elements(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _gather_elements(c: OnnxContext, node: NodeProto) -> str:
     x = c.value(node.input[0])
     axis = normal(attributes(node).get("axis", 0), len(c.b.shape(x)))
     indices = _checked(c, node.input[1], [c.b.shape(x)[axis]])
@@ -111,7 +107,7 @@ def _checked(c: OnnxContext, indices: str, extents: Sequence[Extent]) -> str:
     return c.value(indices)
 
 
-def _gather_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _gather_nd(c: OnnxContext, node: NodeProto) -> str:
     batch = attributes(node).get("batch_dims", 0)
     x = c.value(node.input[0])
     depth = known((c.shape(node.input[1]) or (0,))[-1])
@@ -119,7 +115,7 @@ def _gather_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("gather_nd", x, indices, name=node.output[0], batch_dims=batch)
 
 
-def _scatter_elements(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _scatter_elements(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x, updates = c.value(node.input[0]), c.value(node.input[2])
     axis = normal(a.get("axis", 0), len(c.b.shape(x)))
@@ -131,7 +127,7 @@ def _scatter_elements(c: OnnxContext, node: onnx.NodeProto) -> str:
     )  # fmt: skip
 
 
-def _scatter_nd(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _scatter_nd(c: OnnxContext, node: NodeProto) -> str:
     data, indices, updates = node.input
     reduction = attributes(node).get("reduction", "none")
     x = c.value(data)
@@ -166,7 +162,7 @@ def _writers(positions: np.ndarray, shape: Sequence[Extent]) -> np.ndarray:
     return table
 
 
-def _tensor_scatter(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _tensor_scatter(c: OnnxContext, node: NodeProto) -> str:
     """A cache with new entries from a place on that each sample of the batch has.
 
     Each entry asks which of the new ones it is; what would stand outside is left out.
@@ -203,14 +199,14 @@ def _tensor_scatter(c: OnnxContext, node: onnx.NodeProto) -> str:
     return update.op("take_along", at, axis=axis).where(new, cache).name
 
 
-def _one_hot(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _one_hot(c: OnnxContext, node: NodeProto) -> str:
     indices, values = c.value(node.input[0]), c.value(node.input[2])
     depth = int(c.array(node.input[1], "the depth").item())
     axis = normal(attributes(node).get("axis", -1), len(c.b.shape(indices)) + 1)
     return c.op("one_hot", indices, values, name=node.output[0], depth=depth, axis=axis)
 
 
-def _top_k(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _top_k(c: OnnxContext, node: NodeProto) -> Result:
     a = attributes(node)
     x = c.value(node.input[0])
     axis = normal(a.get("axis", -1), len(c.b.shape(x)))
@@ -223,7 +219,7 @@ def _top_k(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [largest, places]
 
 
-def _cumulative(kind: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _cumulative(kind: str, c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     axis = normal(int(c.array(node.input[1], "the axis").item()), len(c.b.shape(x)))
@@ -231,7 +227,7 @@ def _cumulative(kind: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("cumulative", x, name=node.output[0], axis=axis, kind=kind, **flags)
 
 
-def _trilu(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _trilu(c: OnnxContext, node: NodeProto) -> str:
     k = int(c.array(node.input[1], "the diagonal").item()) if optional(node, 1) else 0
     upper = bool(attributes(node).get("upper", 1))
     x = c.value(node.input[0])
@@ -240,14 +236,14 @@ def _trilu(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("trilu", x, name=node.output[0], k=k, upper=upper)
 
 
-def _reverse_sequence(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _reverse_sequence(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x, lengths = (c.value(i) for i in node.input)
     axes = {"batch_axis": a.get("batch_axis", 1), "time_axis": a.get("time_axis", 0)}
     return c.op("reverse_sequence", x, lengths, name=node.output[0], **axes)
 
 
-def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
+def _eye_like(c: OnnxContext, node: NodeProto) -> np.ndarray:
     a = attributes(node)
     shape = c.sizes(node.input[0])
     if len(shape) != 2:
@@ -257,7 +253,7 @@ def _eye_like(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     return np.eye(shape[0], shape[1], k=a.get("k", 0)).astype(kind)
 
 
-def _range(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _range(c: OnnxContext, node: NodeProto) -> str:
     """Numbers from a start to a limit that a run brings."""
     arrays = [c.known(i) for i in node.input]
     for name, x in zip(node.input, arrays, strict=True):
@@ -278,7 +274,7 @@ def _range(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("arange", name=node.output[0], dtype=parts[0].dtype, **attrs)
 
 
-def _filled(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _filled(c: OnnxContext, node: NodeProto) -> str:
     """One number everywhere, in a shape that a run brings."""
     if node.input[0] in c.constants:  # which the importer evaluates, if it has the room
         raise Unsupported("its result is too large")

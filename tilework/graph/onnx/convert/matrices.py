@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,17 +17,15 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.convert.normal import like
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, value
 from tilework.graph.operators import broadcast
 from tilework.index.extents import Extent, known
 
-if TYPE_CHECKING:
-    import onnx
-
 _LARGEST_DETERMINANT = 64
 
 
-def gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
+def gemm(c: OnnxContext, node: NodeProto) -> str:
     """``alpha * a @ b + beta * c``; each matrix may be transposed."""
     a = attributes(node)
     x, w = node.input[0], node.input[1]
@@ -71,7 +68,7 @@ def _dense(c: OnnxContext, x: str, weight: str, transposed: bool, scale: float, 
     return c.op("dense", x, c.b.constant(array, weight), name=name)
 
 
-def _matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _matmul(c: OnnxContext, node: NodeProto) -> str:
     return product(c, c.value(node.input[0]), c.value(node.input[1]), node.output[0])
 
 
@@ -116,7 +113,7 @@ def reshaped(c: OnnxContext, value: str, shape: Sequence[Extent], name: str | No
     return value if old == shape else c.op("reshape", value, name=name, shape=shape)
 
 
-def _einsum(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _einsum(c: OnnxContext, node: NodeProto) -> str:
     """A sum of products, two operands at a time."""
     shapes = [c.shape(i) for i in node.input]
     labels, result = explicit(attributes(node)["equation"], [len(s) for s in shapes])
@@ -172,7 +169,7 @@ def explicit(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     return labels, dots + "".join(n for n in sorted(set(flat)) if flat.count(n) == 1)
 
 
-def _det(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _det(c: OnnxContext, node: NodeProto) -> str:
     """The product of the pivots of Gauss's elimination, the largest of each column first.
 
     A step takes one row and one column off the matrices.

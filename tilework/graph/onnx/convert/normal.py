@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.numbers import Numbers
+from tilework.graph.onnx.protos import NodeProto
 from tilework.index.extents import Extent, known, known_shape
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def like(c: OnnxContext, number: float, value: str) -> str:
@@ -30,7 +28,7 @@ def like(c: OnnxContext, number: float, value: str) -> str:
     return c.b.constant(np.asarray(number).astype(c.b.types[value].dtype), "scalar")
 
 
-def _batch_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _batch_norm(c: OnnxContext, node: NodeProto) -> Result:
     a = attributes(node)
     if c.rank(node.input[0]) < 2:
         raise Unsupported("the input has no channel dimension")
@@ -42,7 +40,7 @@ def _batch_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     if all(k is not None for k in known):
         values = [s if k is None else k for s, k in zip(stats, known, strict=True)]
         return c.op("batch_norm", x, *values, name=node.output[0], axis=1, epsilon=epsilon)
-    gamma, beta, mean, var = (_channels(c, s, c.rank(node.input[0])) for s in stats)
+    gamma, beta, mean, var = (channels(c, s, c.rank(node.input[0])) for s in stats)
     return _scaled(c, node, c.op("subtract", x, mean), var, gamma, beta, epsilon)
 
 
@@ -60,7 +58,7 @@ def _constant(c: OnnxContext, value: str) -> str | None:
 
 def _scaled(
     c: OnnxContext,
-    node: onnx.NodeProto,
+    node: NodeProto,
     centred: str,
     var: str,
     gamma: str,
@@ -73,14 +71,14 @@ def _scaled(
 
 
 def _trained_batch_norm(
-    c: OnnxContext, node: onnx.NodeProto, epsilon: float, momentum: float
+    c: OnnxContext, node: NodeProto, epsilon: float, momentum: float
 ) -> Result:
     """Batch norm by the data's own mean and variance; also the running ones, updated."""
     x, *stats = (c.value(i) for i in node.input[:5])
     rank = c.rank(node.input[0])
     axes = tuple(d for d in range(rank) if d != 1)
     mean, centred, var = _moments(c, x, axes)
-    gamma, beta, *running = (_channels(c, s, rank) for s in stats)
+    gamma, beta, *running = (channels(c, s, rank) for s in stats)
     outputs: list[str | np.ndarray | Numbers | None] = [
         _scaled(c, node, centred, var, gamma, beta, epsilon)
     ]
@@ -100,7 +98,7 @@ def _moments(c: OnnxContext, x: str, axes: tuple[int, ...]) -> tuple[str, str, s
     return mean, centred, var
 
 
-def _channels(c: OnnxContext, value: str, rank: int) -> str:
+def channels(c: OnnxContext, value: str, rank: int) -> str:
     """A vector of channels at the place of the second of ``rank`` dimensions."""
     shape = (1, math.prod(c.b.shape(value)), *(1 for _ in range(rank - 2)))
     if value in c.b.constants:
@@ -108,7 +106,7 @@ def _channels(c: OnnxContext, value: str, rank: int) -> str:
     return c.op("reshape", value, shape=shape)
 
 
-def _softmax(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _softmax(op: str, c: OnnxContext, node: NodeProto) -> str:
     shape = c.shape(node.input[0])
     x, name = c.value(node.input[0]), node.output[0]
     axis = attributes(node).get("axis", -1 if c.opset >= 13 else 1)
@@ -122,7 +120,7 @@ def _softmax(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("reshape", c.op(op, flat, axis=1), name=name, shape=shape)
 
 
-def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _layer_norm(c: OnnxContext, node: NodeProto) -> Result:
     y, axes, epsilon = _normalized(c, node, center=True)
     if optional(node, 2):
         y = c.op("add", y, c.value(node.input[2]), name=node.output[0])
@@ -134,12 +132,12 @@ def _layer_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return outputs
 
 
-def _rms_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _rms_norm(c: OnnxContext, node: NodeProto) -> str:
     return _normalized(c, node, center=False)[0]
 
 
 def _normalized(
-    c: OnnxContext, node: onnx.NodeProto, *, center: bool
+    c: OnnxContext, node: NodeProto, *, center: bool
 ) -> tuple[str, tuple[int, ...], float]:
     """What is normalized from an axis on, times its scale; the axes, and the epsilon."""
     a, rank = attributes(node), c.rank(node.input[0])
@@ -159,18 +157,18 @@ def wide(c: OnnxContext, op: str, x: str, a: dict[str, Any], **attrs: Any) -> st
     return c.op(op, x, **attrs)
 
 
-def _instance_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _instance_norm(c: OnnxContext, node: NodeProto) -> str:
     x = c.value(node.input[0])
     shape = c.b.shape(x)
     epsilon = float(attributes(node).get("epsilon", 1e-5))
     if len(shape) < 3:
         raise Unsupported("the input has no spatial dimensions")
     y = c.op("group_norm", x, groups=shape[1], epsilon=epsilon, layout="NCHW")
-    scale, bias = (_channels(c, c.value(i), len(shape)) for i in node.input[1:3])
+    scale, bias = (channels(c, c.value(i), len(shape)) for i in node.input[1:3])
     return c.op("add", c.op("multiply", y, scale), bias, name=node.output[0])
 
 
-def _group_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _group_norm(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -184,19 +182,19 @@ def _group_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 def _each_channel(c: OnnxContext, value: str, groups: int, shape: Sequence[Extent]) -> str:
     """Parameters of groups (operator set 18) or channels (later), one for each channel."""
-    channels = known(shape[1])
-    if c.b.shape(value) == (groups,) and groups != channels:
-        width = channels // groups
+    count = known(shape[1])
+    if c.b.shape(value) == (groups,) and groups != count:
+        width = count // groups
         if value in c.b.constants:
             value = c.b.constant(np.repeat(c.b.constants[value], width), value)
         else:
             ones = c.b.constant(np.ones((1, width), c.b.types[value].dtype), "ones")
             wide = c.op("multiply", c.op("reshape", value, shape=(groups, 1)), ones)
-            value = c.op("reshape", wide, shape=(channels,))
-    return _channels(c, value, len(shape))
+            value = c.op("reshape", wide, shape=(count,))
+    return channels(c, value, len(shape))
 
 
-def _mean_variance(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _mean_variance(c: OnnxContext, node: NodeProto) -> str:
     rank = c.rank(node.input[0])
     axes = tuple(sorted(d % rank for d in attributes(node).get("axes", (0, 2, 3))))
     # 1e-9 is added to the deviation: the same where there is none, and nothing elsewhere
@@ -204,7 +202,7 @@ def _mean_variance(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("normalize", x, name=node.output[0], axes=axes, epsilon=1e-18, center=True)
 
 
-def _local_response(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _local_response(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     if c.rank(node.input[0]) < 2:
         raise Unsupported("the input has no channel dimension")
@@ -214,7 +212,7 @@ def _local_response(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("local_response_norm", x, name=node.output[0], axis=1, size=size, **attrs)
 
 
-def _lp_norm(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _lp_norm(c: OnnxContext, node: NodeProto) -> str:
     a, rank = attributes(node), c.rank(node.input[0])
     axis, p = int(a.get("axis", -1)), int(a.get("p", 2))
     if p not in (1, 2):

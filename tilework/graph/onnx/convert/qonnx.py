@@ -8,8 +8,6 @@ sums' scale is too coarse for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tilework.graph.onnx.context import (
@@ -19,17 +17,15 @@ from tilework.graph.onnx.context import (
     Unsupported,
     attributes,
 )
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, room, value
-
-if TYPE_CHECKING:
-    import onnx
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 _ROUNDED = {"ROUND": "round", "HALF_EVEN": "round", "CEIL": "ceil", "FLOOR": "floor"}
 _MOST_BITS = 32
 
 
-def _quant(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _quant(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     signed, narrow = bool(a.get("signed", 1)), bool(a.get("narrow", 0))
     mode = a.get("rounding_mode", "ROUND").upper()
@@ -61,7 +57,7 @@ def _bits(c: OnnxContext, name: str) -> int:
     return int(bits)
 
 
-def _bytes(c: OnnxContext, node: onnx.NodeProto, limits: tuple[int, int]) -> Value | None:
+def _bytes(c: OnnxContext, node: NodeProto, limits: tuple[int, int]) -> Value | None:
     """The whole numbers as bytes without a zero point; None where they are none."""
     x, scales, zeros = (c.constants.get(name) for name in node.input[:3])
     if scales is None or zeros is None or zeros.any() or scales.dtype != np.float32:
@@ -96,7 +92,7 @@ def _one(scale: Value) -> Value:
     return scale.reshape() if scale.shape and all(n == 1 for n in scale.shape) else scale
 
 
-def _bipolar(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _bipolar(c: OnnxContext, node: NodeProto) -> str:
     return (_signs(value(c, node.input[0])) * value(c, node.input[1])).name
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +23,9 @@ from tilework.graph.onnx.convert.matrices import product
 from tilework.graph.onnx.convert.scales import check_parameters
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.convert.windows import averages, convolution
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import Extent
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def constant_parameters(c: OnnxContext, names: Sequence[str]) -> bool:
@@ -76,7 +74,7 @@ def _along(c: OnnxContext, array: np.ndarray, shape: Sequence[Extent], dim: int 
     return constant(c, array.reshape([-1 if d == dim else 1 for d in range(len(shape))]))
 
 
-def quantised_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
+def quantised_conv(c: OnnxContext, node: NodeProto) -> str:
     """``QLinearConv`` of constant weights and parameters."""
     i = node.input
     x, w = read(c, i[0], i[1], i[2]), read(c, i[3], i[4], i[5], 0)
@@ -97,7 +95,7 @@ def _bias(c: OnnxContext, bias: str, data: str, weights: str) -> Value:
     return numbers.op("dequantize", _along(c, scale, numbers.shape, channels), zero)
 
 
-def quantised_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
+def quantised_matmul(c: OnnxContext, node: NodeProto) -> str:
     """``QLinearMatMul`` of a constant matrix and constant parameters."""
     i = node.input
     x, w = read(c, i[0], i[1], i[2]), read(c, i[3], i[4], i[5], 1)
@@ -105,7 +103,7 @@ def quantised_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
     return written(c, y, i[6], i[7])
 
 
-def _quantised_gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _quantised_gemm(c: OnnxContext, node: NodeProto) -> str:
     """``alpha * (a @ b + c)``: the scale of ``c`` is that of the product, `alpha` included."""
     i, a = node.input, attributes(node)
     _known(c, [i[1], i[2], i[4], i[5], optional(node, 7), optional(node, 8)])
@@ -127,14 +125,14 @@ def _known(c: OnnxContext, names: Sequence[str]) -> None:
         raise Unsupported("scales and zero points must be constants, the scales float32")
 
 
-def _binary(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _binary(op: str, c: OnnxContext, node: NodeProto) -> str:
     i = list(node.input) + [""] * (8 - len(node.input))
     _known(c, [*i[1:3], *i[4:]])
     a, b = read(c, *i[:3]), read(c, *i[3:6])
     return written(c, a.op(op, b), i[6], i[7])
 
 
-def _where(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _where(c: OnnxContext, node: NodeProto) -> str:
     i = list(node.input)
     _known(c, [*i[2:4], *i[5:]])
     a, b = read(c, *i[1:4]), read(c, *i[4:7])
@@ -142,7 +140,7 @@ def _where(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def _unary(
-    compute: Callable[[Value, dict[str, Any]], Value], c: OnnxContext, node: onnx.NodeProto
+    compute: Callable[[Value, dict[str, Any]], Value], c: OnnxContext, node: NodeProto
 ) -> str:
     """An operator whose inputs are numbers, scale, zero point, and those of the result."""
     i = list(node.input) + [""] * (5 - len(node.input))
@@ -177,7 +175,7 @@ def _softmax(x: Value, a: dict[str, Any]) -> Value:
     return flat.op("softmax", axis=axis).reshape(*x.shape)
 
 
-def _quantised_concat(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _quantised_concat(c: OnnxContext, node: NodeProto) -> str:
     i = node.input
     _known(c, [*i[:2], *i[3::3], *i[4::3]])
     parts = [read(c, *i[at : at + 3]) for at in range(2, len(i), 3)]

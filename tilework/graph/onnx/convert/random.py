@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,10 @@ from tilework.dtypes import numpy_dtype
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes
 from tilework.graph.onnx.convert.elementwise import element_type
 from tilework.graph.onnx.convert.sampling import computed
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import value
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import FLOATS
-
-if TYPE_CHECKING:
-    import onnx
 
 Numbers = NDArray[np.floating[Any]]
 
@@ -69,14 +67,12 @@ def _uniform(c: OnnxContext, a: dict[str, Any], shape: Sequence[int], dtype: str
     return np.asarray(drawn, numpy_dtype(dtype))
 
 
-def _of_shape(
-    draw: Callable[..., NDArray[Any]], c: OnnxContext, node: onnx.NodeProto
-) -> NDArray[Any]:
+def _of_shape(draw: Callable[..., NDArray[Any]], c: OnnxContext, node: NodeProto) -> NDArray[Any]:
     a = attributes(node)
     return draw(c, a, tuple(a["shape"]), _float(a.get("dtype", 1)))
 
 
-def _like(draw: Callable[..., NDArray[Any]], c: OnnxContext, node: onnx.NodeProto) -> NDArray[Any]:
+def _like(draw: Callable[..., NDArray[Any]], c: OnnxContext, node: NodeProto) -> NDArray[Any]:
     a = attributes(node)
     (name,) = node.input
     own = c.constants[name].dtype.name if name in c.constants else value(c, name).dtype
@@ -92,7 +88,7 @@ def _float(number: int) -> str:
     return dtype
 
 
-def _bernoulli(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _bernoulli(c: OnnxContext, node: NodeProto) -> str:
     """1 with the probability that the input says, else 0."""
     a = attributes(node)
     x = value(c, node.input[0])
@@ -105,7 +101,7 @@ def _bernoulli(c: OnnxContext, node: onnx.NodeProto) -> str:
     )
 
 
-def _multinomial(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _multinomial(c: OnnxContext, node: NodeProto) -> str:
     """Classes by their logarithmic probabilities: how many partial sums a number has passed."""
     a = attributes(node)
     x = value(c, node.input[0])

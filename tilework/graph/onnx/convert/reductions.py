@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.protos import NodeProto
 from tilework.ops.reductions import REDUCTIONS
-
-if TYPE_CHECKING:
-    import onnx
 
 _FEATURE_MAPS = (4, 5)
 
 
-def reduced_axes(c: OnnxContext, node: onnx.NodeProto) -> tuple[int, ...]:
+def reduced_axes(c: OnnxContext, node: NodeProto) -> tuple[int, ...]:
     """The dimensions to reduce, from the attribute or the second input, in order."""
     a, rank = attributes(node), c.rank(node.input[0])
     axes = a.get("axes")
@@ -31,7 +28,7 @@ def reduced_axes(c: OnnxContext, node: onnx.NodeProto) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def _reduction(kind: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _reduction(kind: str, c: OnnxContext, node: NodeProto) -> str:
     axes, shape = reduced_axes(c, node), c.shape(node.input[0])
     keepdims = bool(attributes(node).get("keepdims", 1))
     x, name = c.value(node.input[0]), node.output[0]
@@ -51,7 +48,7 @@ def _reduction(kind: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("reshape", y, name=name, shape=left)
 
 
-def _position(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _position(op: str, c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     axis = normal(a.get("axis", 0), c.rank(node.input[0]))
     last, keepdims = bool(a.get("select_last_index", 0)), bool(a.get("keepdims", 1))

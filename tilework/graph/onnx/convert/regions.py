@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes
 from tilework.graph.onnx.convert.sampling import computed, rows_of_channels
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, room, value
 from tilework.graph.operators import MAX_ELEMENTS
 
-if TYPE_CHECKING:
-    import onnx
 
-
-def _roi_align(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _roi_align(c: OnnxContext, node: NodeProto) -> str:
     """Averages, or maxima, of samples that are interpolated on a grid in each bin of a region.
 
     A sample outside the feature map is 0; the taps are read as rows of channels.
@@ -113,7 +110,7 @@ def _adaptive(rois: np.ndarray, d: int, pooled: int, scale: float, half: bool) -
     return np.asarray(samples, int)
 
 
-def _max_roi_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _max_roi_pool(c: OnnxContext, node: NodeProto) -> str:
     """Maxima of the bins of regions, whose borders are whole numbers; first of rows' parts.
 
     Every element of a map is asked whether it lies in the bin.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, att
 from tilework.graph.onnx.convert.growing import grown, scaled
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.operators import MAX_ELEMENTS, Shape
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.symbols import Symbolic, exact_quotient, is_static, range_of
 from tilework.ops.sampling import Sampling, Table, table
-
-if TYPE_CHECKING:
-    import onnx
 
 _UNROLLED = 2  # taps that are written out; more are a sum
 
@@ -35,7 +33,7 @@ class _Axis:
     roi: tuple[float, float] = (0.0, 1.0)
 
 
-def _resize(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _resize(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -65,7 +63,7 @@ def _resize(c: OnnxContext, node: onnx.NodeProto) -> str:
     return resized(c, x, axes, sampling, node.output[0], outside)
 
 
-def _upsample(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _upsample(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)

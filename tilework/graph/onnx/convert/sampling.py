@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS
 from tilework.frozen import frozen
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, room, value
 from tilework.graph.operators.base import FLOATS
-
-if TYPE_CHECKING:
-    import onnx
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # names of operator set 16
 _PADDING = ("zeros", "border", "reflection")
@@ -152,7 +149,7 @@ def _reflected(place: Value, extent: int, align_corners: bool) -> Value:
     return inside.clamped(low, low + length)  # without NaN
 
 
-def _grid_sample(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _grid_sample(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     mode = a.get("mode", "linear")
     rules = Rules(
@@ -174,7 +171,7 @@ def _grid_sample(c: OnnxContext, node: onnx.NodeProto) -> str:
     return y.reshape(n, -1, channels).transpose(0, 2, 1).reshape(n, channels, *out).name
 
 
-def _deform_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _deform_conv(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x, w, offset = (value(c, i) for i in node.input[:3])
     n, channels, *size = x.sizes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.numbers import Known, tensor_of
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.operators import broadcast
 from tilework.index.extents import Extent, known
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def normal(axis: int, rank: int) -> int:
@@ -63,7 +61,7 @@ def along(c: OnnxContext, value: str, axis: int, begin: Extent, size: Extent, na
     return sliced(c, value, first, extents, [1] * len(shape), name)
 
 
-def _slice(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _slice(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -111,7 +109,7 @@ def _within(place: Extent, extent: Extent, least: Extent, most: Extent) -> Exten
     return place if place <= most else most
 
 
-def _split(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _split(c: OnnxContext, node: NodeProto) -> Result:
     a = attributes(node)
     x = c.value(node.input[0])
     shape = c.b.shape(x)
@@ -134,7 +132,7 @@ def _split(c: OnnxContext, node: onnx.NodeProto) -> Result:
     ]
 
 
-def _tile(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _tile(c: OnnxContext, node: NodeProto) -> str:
     x = c.value(node.input[0])
     repeats = c.extents(node.input[1], "its repeats")
     if len(repeats) != len(c.b.shape(x)):
@@ -144,7 +142,7 @@ def _tile(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("tile", x, name=node.output[0], factors=tuple(repeats))
 
 
-def _expand(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _expand(c: OnnxContext, node: NodeProto) -> str:
     x = c.value(node.input[0])
     own, wanted = c.b.shape(x), c.extents(node.input[1], "its shape")
     shape = broadcast((own, tuple(wanted)))
@@ -155,7 +153,7 @@ def _expand(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("expand", x, name=node.output[0], shape=shape)
 
 
-def _pad(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _pad(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     mode = a.get("mode", "constant")
     x = c.value(node.input[0])
@@ -207,7 +205,7 @@ def _padded(
     return c.op("pad_self", x, name=name, **attrs, mode=mode)
 
 
-def _center_crop_pad(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _center_crop_pad(c: OnnxContext, node: NodeProto) -> str:
     x = c.value(node.input[0])
     shape = c.b.shape(x)
     axes = [normal(d, len(shape)) for d in attributes(node).get("axes", range(len(shape)))]
@@ -222,17 +220,17 @@ def _center_crop_pad(c: OnnxContext, node: onnx.NodeProto) -> str:
     return _padded(c, x, before, after, node.output[0])
 
 
-def _size(c: OnnxContext, node: onnx.NodeProto) -> Known:
+def _size(c: OnnxContext, node: NodeProto) -> Known:
     return tensor_of([math.prod(c.shape(node.input[0]))], (), "int64")
 
 
-def _blocks(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _blocks(op: str, c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     attrs = {"block": a["blocksize"], "mode": a.get("mode", "DCR"), "layout": "NCHW"}
     return c.op(op, c.value(node.input[0]), name=node.output[0], **attrs)
 
 
-def _col2im(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _col2im(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     image = c.ints(node.input[1], "the image's shape")
     block = c.ints(node.input[2], "the block's shape")

@@ -7,7 +7,6 @@ shorter ones (Cooley and Tukey, 1965).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,9 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, room, value
 from tilework.index.symbols import Symbolic
-
-if TYPE_CHECKING:
-    import onnx
 
 _DIRECT = 2**20  # elements of a table that is multiplied by instead of splitting the transform
 _LARGEST = 2**25  # elements of one that has to be: the length has no divisors
@@ -117,7 +114,7 @@ def _split(x: Value, length: int, inverse: bool) -> Value:
     return z.reshape(rows, a, b, 2).transpose(0, 2, 1, 3).reshape(rows, length, 2)
 
 
-def _dft(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _dft(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x = value(c, node.input[0])
     rank = len(x.sizes)
@@ -145,7 +142,7 @@ def _dft(c: OnnxContext, node: onnx.NodeProto) -> str:
     return y.transpose(*(order.index(d) for d in range(rank))).cast(x.dtype).name
 
 
-def _stft(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _stft(c: OnnxContext, node: NodeProto) -> str:
     x = value(c, node.input[0])
     if len(x.shape) == 2:  # as ONNX Runtime takes it, too
         x = x.reshape(*x.shape, 1)
@@ -180,7 +177,7 @@ def _stft(c: OnnxContext, node: onnx.NodeProto) -> str:
 
 
 def _spectra_of_any(
-    c: OnnxContext, node: onnx.NodeProto, x: Value, step: int, length: int, onesided: bool
+    c: OnnxContext, node: NodeProto, x: Value, step: int, length: int, onesided: bool
 ) -> str | None:
     """The spectra of a signal whose length a run decides, as a convolution with waves.
 
@@ -201,7 +198,7 @@ def _spectra_of_any(
     return y.reshape(*y.shape[:2], len(waves) // 2, 2).cast(x.dtype).name
 
 
-def _mel_weights(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _mel_weights(c: OnnxContext, node: NodeProto) -> Result:
     """Of constants alone, which the importer evaluates."""
     raise ConstantNeeded(next(i for i in node.input if i not in c.constants), "what it is made of")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,12 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.numbers import Known, shape_of
+from tilework.graph.onnx.protos import NodeProto
 from tilework.index.extents import Extent, known
 from tilework.index.symbols import exact_quotient, symbols_of
 
-if TYPE_CHECKING:
-    import onnx
 
-
-def _constant(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
+def _constant(c: OnnxContext, node: NodeProto) -> np.ndarray:
     (a,) = node.attribute
     plain: dict[str, Callable[[], Any]] = {
         "value": lambda: c.tensor(a.t),
@@ -42,17 +40,17 @@ def _constant(c: OnnxContext, node: onnx.NodeProto) -> np.ndarray:
     return np.asarray(plain[a.name]())
 
 
-def _shape(c: OnnxContext, node: onnx.NodeProto) -> Known:
+def _shape(c: OnnxContext, node: NodeProto) -> Known:
     a = attributes(node)
     shape = c.shape(node.input[0])
     return shape_of(shape[a.get("start", 0) : a.get("end", len(shape))])
 
 
-def _identity(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _identity(c: OnnxContext, node: NodeProto) -> str:
     return c.value(node.input[0])
 
 
-def _dropout(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _dropout(c: OnnxContext, node: NodeProto) -> Result:
     training = optional(node, 2)
     if training and bool(c.array(training, "training_mode").item()):
         raise Unsupported("training mode is not supported")
@@ -63,18 +61,18 @@ def _dropout(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [c.value(node.input[0]), np.ones(shape, bool)]
 
 
-def _to_shape(c: OnnxContext, node: onnx.NodeProto, shape: Sequence[Extent]) -> str:
+def _to_shape(c: OnnxContext, node: NodeProto, shape: Sequence[Extent]) -> str:
     return c.op("reshape", c.value(node.input[0]), name=node.output[0], shape=tuple(shape))
 
 
-def _flatten(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _flatten(c: OnnxContext, node: NodeProto) -> str:
     shape = c.shape(node.input[0])
     axis = attributes(node).get("axis", 1)
     axis += len(shape) if axis < 0 else 0
     return _to_shape(c, node, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
-def _reshape(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _reshape(c: OnnxContext, node: NodeProto) -> str:
     old, new = c.shape(node.input[0]), c.extents(node.input[1], "the shape")
     if not attributes(node).get("allowzero", 0):
         if 0 in new[len(old) :]:
@@ -110,7 +108,7 @@ def _some(*shapes: Sequence[Extent]) -> str:
     return f" for every {names}; give a number, such as --shape {names}=64" if symbols else ""
 
 
-def _axes(c: OnnxContext, node: onnx.NodeProto, rank: int) -> list[int] | None:
+def _axes(c: OnnxContext, node: NodeProto, rank: int) -> list[int] | None:
     axes = attributes(node).get("axes")
     if optional(node, 1):
         axes = c.ints(node.input[1], "axes")
@@ -122,14 +120,14 @@ def _axes(c: OnnxContext, node: onnx.NodeProto, rank: int) -> list[int] | None:
     return axes
 
 
-def _squeeze(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _squeeze(c: OnnxContext, node: NodeProto) -> str:
     shape = c.shape(node.input[0])
     axes = _axes(c, node, len(shape))
     drop = [d for d, n in enumerate(shape) if n == 1] if axes is None else axes
     return _to_shape(c, node, [n for d, n in enumerate(shape) if d not in drop])
 
 
-def _unsqueeze(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _unsqueeze(c: OnnxContext, node: NodeProto) -> str:
     shape = list(c.shape(node.input[0]))
     count = len(_axes(c, node, 0) or [])
     for d in _axes(c, node, len(shape) + count) or []:
@@ -137,12 +135,12 @@ def _unsqueeze(c: OnnxContext, node: onnx.NodeProto) -> str:
     return _to_shape(c, node, shape)
 
 
-def _transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _transpose(c: OnnxContext, node: NodeProto) -> str:
     perm = attributes(node).get("perm", range(c.rank(node.input[0]))[::-1])
     return c.op("transpose", c.value(node.input[0]), name=node.output[0], perm=tuple(perm))
 
 
-def _concat(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _concat(c: OnnxContext, node: NodeProto) -> str:
     values = [c.value(i) for i in node.input]
     axis = normal(attributes(node)["axis"], c.rank(node.input[0]))
     if len(values) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,13 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.convert.normal import channels
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import room, value
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.windows import POSITIONS, ceil_pads, same_pads
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.strides import row_major
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def window(
@@ -53,7 +52,7 @@ def window(
     return strides, tuple(pads), dilation
 
 
-def conv(c: OnnxContext, node: onnx.NodeProto) -> str:
+def conv(c: OnnxContext, node: NodeProto) -> str:
     """A convolution, and its bias if it has one."""
     x, w = (c.value(i) for i in node.input[:2])
     return convolution(c, attributes(node), x, w, optional(node, 2), node.output[0])
@@ -99,7 +98,7 @@ def convolution(
     return _biased(c, y, bias, rank, name)
 
 
-def _conv_transpose(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _conv_transpose(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x, w = c.shape(node.input[0]), c.sizes(node.input[1])
     rank = _spatial_rank(x)
@@ -152,19 +151,10 @@ def _biased(c: OnnxContext, y: str, bias: str, rank: int, name: str) -> str:
     """``y`` plus a vector of channels, if there is one, along the second dimension."""
     if not bias:
         return y
-    return c.op("add", y, _channels(c, bias, rank), name=f"{name}_biased")
+    return c.op("add", y, channels(c, c.value(bias), rank + 2), name=f"{name}_biased")
 
 
-def _channels(c: OnnxContext, name: str, rank: int) -> str:
-    """A vector of channels as [1, C, 1, ...] before ``rank`` spatial axes."""
-    shape = (1, math.prod(c.shape(name)), *(1 for _ in range(rank)))
-    if name in c.constants:
-        c.value(name)  # checks the dtype
-        return c.b.constant(c.constants[name].reshape(known_shape(shape)), name)
-    return c.op("reshape", c.value(name), shape=shape)
-
-
-def _pool(op: str, c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _pool(op: str, c: OnnxContext, node: NodeProto) -> Result:
     a = attributes(node)
     x, name = c.value(node.input[0]), node.output[0]
     if op == "avg_pool":
@@ -211,7 +201,7 @@ def _pooling(
     return rank, pads, dilation, common
 
 
-def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _global_lp_pool(c: OnnxContext, node: NodeProto) -> str:
     p = int(attributes(node).get("p", 2))
     shape = c.shape(node.input[0])
     rank = _spatial_rank(shape)
@@ -222,7 +212,7 @@ def _global_lp_pool(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op(f"lp_pool{rank}d", x, name=name, p=p, **_whole(shape))
 
 
-def _global_pool(op: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _global_pool(op: str, c: OnnxContext, node: NodeProto) -> str:
     shape = c.shape(node.input[0])
     rank = _spatial_rank(shape)
     x, name = c.value(node.input[0]), node.output[0]
@@ -238,7 +228,7 @@ def _whole(shape: Sequence[Extent]) -> dict[str, Any]:
     return {**window, "layout": "NCHW"}
 
 
-def _max_unpool(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _max_unpool(c: OnnxContext, node: NodeProto) -> str:
     """Zeros, and each element at the place that its index says; of several the last."""
     a = attributes(node)
     x, places = (value(c, i) for i in node.input[:2])

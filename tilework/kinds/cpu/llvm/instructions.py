@@ -153,7 +153,7 @@ def _in_halves(
 
         def part(v: str, dtype: str, per: int, at: int = first) -> str:
             lanes = [str(per * at + i) for i in range(per * half)]
-            return _shuffled(fn, v, vector_type(dtype, per * acc.width), per * acc.width, lanes)
+            return _shuffled(fn, v, vector_type(dtype, per * acc.width), lanes)
 
         some = (part(v, dtype, terms) for v in (left, right))
         out.append(emit(arith, row, Ssa(part(acc.ssa, "int32", 1), half, "int32"), *some))
@@ -212,9 +212,7 @@ def _first(fn: Function, ssa: str, dtype: str, lanes: int, width: int) -> str:
     kind = vector_type(dtype, lanes)
     if width == 1:
         return fn.emit(f"extractelement {kind} {ssa}, i32 0")
-    return (
-        ssa if width == lanes else _shuffled(fn, ssa, kind, lanes, [str(i) for i in range(width)])
-    )
+    return ssa if width == lanes else _shuffled(fn, ssa, kind, [str(i) for i in range(width)])
 
 
 def _grown(fn: Function, ssa: str, dtype: str, width: int, to: int) -> str:
@@ -223,9 +221,9 @@ def _grown(fn: Function, ssa: str, dtype: str, width: int, to: int) -> str:
         whole, one = vector_type(dtype, to), vector_type(dtype, 1)
         return fn.emit(f"insertelement {whole} poison, {one} {ssa}, i32 0")
     lanes = [str(i) if i < width else "poison" for i in range(to)]
-    return _shuffled(fn, ssa, vector_type(dtype, width), width, lanes)
+    return _shuffled(fn, ssa, vector_type(dtype, width), lanes)
 
 
-def _shuffled(fn: Function, ssa: str, kind: str, width: int, lanes: list[str]) -> str:
+def _shuffled(fn: Function, ssa: str, kind: str, lanes: list[str]) -> str:
     order = ", ".join(f"i32 {i}" for i in lanes)
     return fn.emit(f"shufflevector {kind} {ssa}, {kind} poison, <{len(lanes)} x i32> <{order}>")

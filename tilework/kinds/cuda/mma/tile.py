@@ -137,19 +137,6 @@ class Tiles:
         return -(-pieces // np.maximum(self.threads, 1))
 
     @property
-    def in_text(self) -> Ints:
-        """Those of them that compilers keep.
-
-        Where a warp's tile holds all points of m or n, those behind the last one are never stored.
-        """
-        _, m, n, _ = self.product.extents
-        rows, columns = self.warp_m // ROWS, self.warp_n // COLUMNS
-        alone_m, alone_n = self.block_m == self.warp_m, self.block_n == self.warp_n
-        rows = np.where(alone_m, np.minimum(rows, -(-m // ROWS)), rows)
-        columns = np.where(alone_n, np.minimum(columns, -(-n // COLUMNS)), columns)
-        return self.block_k // self.product.step * rows * columns
-
-    @property
     def overhang(self) -> NDArray[np.float64]:
         """Points of m, n and k in tiles for each one that there is."""
         batch, m, n, k = self.product.extents

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.activations import SELU
 from tilework.graph.onnx.convert.slices import along
+from tilework.graph.onnx.protos import NodeProto
 from tilework.index.extents import known
-
-if TYPE_CHECKING:
-    import onnx
 
 # activation of a fused operator -> the network's operator, and its parameters in order
 _FUSED: dict[str, tuple[str, dict[str, float]]] = {
@@ -54,7 +52,7 @@ def activated(
     return c.op(op, y, name=name, **attrs)
 
 
-def _gelu(how: str, c: OnnxContext, node: onnx.NodeProto) -> str:
+def _gelu(how: str, c: OnnxContext, node: NodeProto) -> str:
     """GELU of the sum of one or two inputs."""
     x = c.value(node.input[0])
     if optional(node, 1):
@@ -62,17 +60,17 @@ def _gelu(how: str, c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("gelu", x, name=node.output[0], approximate=how)
 
 
-def _quick_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _quick_gelu(c: OnnxContext, node: NodeProto) -> str:
     alpha = float(attributes(node).get("alpha", 1.702))
     return c.op("silu", c.value(node.input[0]), name=node.output[0], alpha=alpha)
 
 
-def _bias_add(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _bias_add(c: OnnxContext, node: NodeProto) -> str:
     x, bias, skip = (c.value(i) for i in node.input)
     return c.op("add", c.op("add", x, bias), skip, name=node.output[0])
 
 
-def _bias_split_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _bias_split_gelu(c: OnnxContext, node: NodeProto) -> str:
     """The left half of the sum times GELU of its right half."""
     x = c.op("add", *(c.value(i) for i in node.input))
     axis = len(c.b.shape(x)) - 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.graph.onnx.context import (
     Converter,
@@ -23,15 +23,12 @@ from tilework.graph.onnx.convert.microsoft.masks import later, padding
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.quantised_products import product_of_bytes
 from tilework.graph.onnx.convert.slices import along
-from tilework.graph.onnx.protos import messages
+from tilework.graph.onnx.protos import NodeProto, messages
 from tilework.graph.onnx.values import Value, value
 from tilework.index.extents import Extent, known
 
-if TYPE_CHECKING:
-    import onnx
 
-
-def refuse(node: onnx.NodeProto, inputs: dict[int, str], instead: str) -> None:
+def refuse(node: NodeProto, inputs: dict[int, str], instead: str) -> None:
     """Complain of inputs that are not taken.
 
     Args:
@@ -46,7 +43,7 @@ def refuse(node: onnx.NodeProto, inputs: dict[int, str], instead: str) -> None:
             raise Unsupported(f"its input {name} is not supported; {instead}")
 
 
-def pair(node: onnx.NodeProto, first: int, names: str) -> None:
+def pair(node: NodeProto, first: int, names: str) -> None:
     """Complain of an input that is there without the next one, or the other way round.
 
     Raises:
@@ -56,13 +53,13 @@ def pair(node: onnx.NodeProto, first: int, names: str) -> None:
         raise Unsupported(f"of its inputs {names} one is left out; give both or none")
 
 
-def _attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _attention(c: OnnxContext, node: NodeProto) -> Result:
     """Attention with the projections of queries, keys and values in front of it."""
     y = product(c, c.value(node.input[0]), c.value(node.input[1]), f"{node.output[0]}_projected")
     return _of_projected(c, node, y, mask=3, past=4, bias=5)
 
 
-def _quantised_attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _quantised_attention(c: OnnxContext, node: NodeProto) -> Result:
     """The same, the projections a product of bytes by constant weights."""
     inputs = [optional(node, i) for i in range(9)]
     x, w, _, scale, by, _, zero, point, _ = inputs
@@ -76,7 +73,7 @@ def _quantised_attention(c: OnnxContext, node: onnx.NodeProto) -> Result:
 
 
 def _of_projected(
-    c: OnnxContext, node: onnx.NodeProto, y: str, mask: int, past: int, bias: int | None
+    c: OnnxContext, node: NodeProto, y: str, mask: int, past: int, bias: int | None
 ) -> Result:
     """Attention of what is projected, [B, S, all columns], the bias of which is input 2.
 
@@ -122,7 +119,7 @@ def _half(c: OnnxContext, past: str, i: int) -> str:
     return c.op("reshape", along(c, past, 0, i, 1, "past"), shape=shape[1:])
 
 
-def _multi_head(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _multi_head(c: OnnxContext, node: NodeProto) -> Result:
     """Attention of projected queries, keys and values."""
     a = attributes(node)
     refuse(
@@ -144,7 +141,7 @@ def _multi_head(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [output, k, v, scores]
 
 
-def _operands(c: OnnxContext, node: onnx.NodeProto, heads: int) -> tuple[str, str, str]:
+def _operands(c: OnnxContext, node: NodeProto, heads: int) -> tuple[str, str, str]:
     """Queries, keys and values [B, N, S or L, H], of one, two or three inputs, with their bias."""
     query, key, value, bias = (optional(node, i) for i in range(4))
     if value:
@@ -191,7 +188,7 @@ def in_heads(c: OnnxContext, x: str, heads: int) -> str:
 
 def _mixed(
     c: OnnxContext,
-    node: onnx.NodeProto,
+    node: NodeProto,
     a: dict[str, Any],
     operands: Sequence[str],
     past: Extent,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tilework.graph.onnx.context import (
@@ -16,13 +14,11 @@ from tilework.graph.onnx.context import (
 )
 from tilework.graph.onnx.convert.microsoft.norms import normalized, scaled
 from tilework.graph.onnx.convert.slices import along
+from tilework.graph.onnx.protos import NodeProto
 from tilework.index.extents import Extent, known
 
-if TYPE_CHECKING:
-    import onnx
 
-
-def _embed(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _embed(c: OnnxContext, node: NodeProto) -> Result:
     """The norm of the sum of the embeddings; the length of each sequence; the sum."""
     name = node.output[0]
     ids, segments, words, positions, kinds, gamma, beta, mask, places = (

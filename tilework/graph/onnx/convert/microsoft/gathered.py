@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.slices import normal
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, room
 from tilework.graph.operators.packed import BITS
-
-if TYPE_CHECKING:
-    import onnx
 
 _TYPES = {"int4": np.int8, "uint4": np.uint8, "uint8": np.uint8}
 """What numbers of a table are kept as: a byte each, of which few are read."""
 
 
-def _gather_block_quantized(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _gather_block_quantized(c: OnnxContext, node: NodeProto) -> str:
     """``(data - zero point) * scale`` of the entries at some indices.
 
     Of bytes ``data`` holds one or two numbers each, the lower bits first, whose zero points are in

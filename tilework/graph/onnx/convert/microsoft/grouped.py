@@ -7,7 +7,7 @@ all, C the larger of P and T, N heads of queries, M heads of keys, H elements of
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +25,9 @@ from tilework.graph.onnx.convert.microsoft.masks import positions, whole
 from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
+from tilework.graph.onnx.protos import NodeProto
 from tilework.index.extents import Extent, known, most
 from tilework.index.symbols import Undecided, certain, same
-
-if TYPE_CHECKING:
-    import onnx
 
 _REFUSED = {
     12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight", 16: "query_seqlens",
@@ -58,7 +56,7 @@ class _Lengths:
     short: bool
 
 
-def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _group_query(c: OnnxContext, node: NodeProto) -> Result:
     a, name = attributes(node), node.output[0]
     _check(node, a)
     heads, groups = int(a["num_heads"]), int(a["kv_num_heads"])
@@ -80,7 +78,7 @@ def _group_query(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [_mixed(c, node, a, (q, k, v), lengths), *present, None]
 
 
-def _check(node: onnx.NodeProto, a: dict[str, Any]) -> None:
+def _check(node: NodeProto, a: dict[str, Any]) -> None:
     refuse(node, _REFUSED, "write the model without it")
     pair(node, 1, "key and value")
     pair(node, 3, "past_key and past_value")
@@ -98,7 +96,7 @@ def _check(node: onnx.NodeProto, a: dict[str, Any]) -> None:
         )
 
 
-def _split(c: OnnxContext, node: onnx.NodeProto, heads: int, groups: int) -> tuple[str, str, str]:
+def _split(c: OnnxContext, node: NodeProto, heads: int, groups: int) -> tuple[str, str, str]:
     """Queries [B, S, N, H], keys and values [B, S, M, H], which may come as one input."""
     query, key, value = (optional(node, i) for i in range(3))
     counts = (heads, groups, groups)
@@ -125,7 +123,7 @@ def _split(c: OnnxContext, node: onnx.NodeProto, heads: int, groups: int) -> tup
     return q, k, v
 
 
-def _lengths(c: OnnxContext, node: onnx.NodeProto, new: Extent) -> _Lengths:
+def _lengths(c: OnnxContext, node: NodeProto, new: Extent) -> _Lengths:
     past = optional(node, 3)
     cached = c.shape(past)[2] if past else 0
     given = c.extents(node.input[6], "total_sequence_length")
@@ -152,7 +150,7 @@ def _lengths(c: OnnxContext, node: onnx.NodeProto, new: Extent) -> _Lengths:
     return _Lengths(new, total, cached, ends, starts, short=first is not False)
 
 
-def _is_first(node: onnx.NodeProto, total: Extent, new: Extent) -> bool | None:
+def _is_first(node: NodeProto, total: Extent, new: Extent) -> bool | None:
     """Whether the new tokens are all there are; None if that differs from run to run.
 
     Raises:
@@ -167,7 +165,7 @@ def _is_first(node: onnx.NodeProto, total: Extent, new: Extent) -> bool | None:
 
 
 def _angles(
-    c: OnnxContext, node: onnx.NodeProto, lengths: _Lengths, *, interleaved: bool
+    c: OnnxContext, node: NodeProto, lengths: _Lengths, *, interleaved: bool
 ) -> tuple[str, str]:
     """Cosines and sines of the new tokens; without position_ids they follow those in the cache."""
     new = lengths.new
@@ -226,7 +224,7 @@ def _lengthened(c: OnnxContext, x: str, rows: Extent, name: str) -> str:
 
 def _mixed(
     c: OnnxContext,
-    node: onnx.NodeProto,
+    node: NodeProto,
     a: dict[str, Any],
     operands: tuple[str, str, str],
     lengths: _Lengths,
@@ -289,7 +287,7 @@ def _steps(c: OnnxContext, new: Extent) -> str:
     return c.op("add", before, like(c, 1, before))
 
 
-def _softmax(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], scores: str) -> str:
+def _softmax(c: OnnxContext, node: NodeProto, a: dict[str, Any], scores: str) -> str:
     """Shares of the keys; with a sink for each head, or of score 0, some goes to nobody."""
     name, sink = f"{node.output[0]}_shares", optional(node, 11)
     if not sink and a.get("smooth_softmax", 0) != 1:

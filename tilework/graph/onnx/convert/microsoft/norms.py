@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilework.graph.onnx.context import (
     Converter,
@@ -14,9 +14,7 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.convert.normal import wide
-
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import NodeProto
 
 
 def normalized(c: OnnxContext, x: str, epsilon: float, *, center: bool) -> str:
@@ -31,7 +29,7 @@ def scaled(c: OnnxContext, y: str, gamma: str, beta: str, name: str) -> str:
     return c.op("add", y, c.value(beta), name=name) if beta else y
 
 
-def _skip_norm(c: OnnxContext, node: onnx.NodeProto, *, center: bool) -> Result:
+def _skip_norm(c: OnnxContext, node: NodeProto, *, center: bool) -> Result:
     """Norm of ``input + skip + bias``; further outputs: two that no CPU computes, and the sum."""
     bias, beta = (4, 3) if center else (3, -1)
     x = c.op("add", *(c.value(i) for i in node.input[:2]), name=f"{node.output[0]}_sum")
@@ -47,11 +45,11 @@ def _skip_norm(c: OnnxContext, node: onnx.NodeProto, *, center: bool) -> Result:
     return [scaled(c, y, node.input[2], shift, node.output[0]), None, None, x]
 
 
-def _group_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _group_norm(c: OnnxContext, node: NodeProto) -> Result:
     return _grouped(c, node, c.value(node.input[0]), attributes(node))
 
 
-def _skip_group_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _skip_group_norm(c: OnnxContext, node: NodeProto) -> Result:
     """Group norm of ``x + skip + bias``; also the sum."""
     a = attributes(node)
     x, skip = c.value(node.input[0]), c.value(node.input[3])
@@ -66,7 +64,7 @@ def _skip_group_norm(c: OnnxContext, node: onnx.NodeProto) -> Result:
     return [_grouped(c, node, x, a), x]
 
 
-def _grouped(c: OnnxContext, node: onnx.NodeProto, x: str, a: dict[str, Any]) -> str:
+def _grouped(c: OnnxContext, node: NodeProto, x: str, a: dict[str, Any]) -> str:
     shape, name = c.b.shape(x), node.output[0]
     last = bool(a.get("channels_last", 1))
     if len(shape) != 4:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilework.graph.onnx.context import Converter, OnnxContext
 from tilework.graph.onnx.convert import indexing, normal, quantised, slices
-
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import NodeProto
 
 
-def _expand_dims(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _expand_dims(c: OnnxContext, node: NodeProto) -> str:
     shape = list(c.shape(node.input[0]))
     axis = int(c.array(node.input[1], "the axis").item())
     shape.insert(slices.normal(axis, len(shape) + 1), 1)

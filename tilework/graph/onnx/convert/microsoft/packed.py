@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.matrices import product
 from tilework.graph.onnx.convert.packed import unpacked
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import room
 from tilework.graph.operators.packed import BITS
-
-if TYPE_CHECKING:
-    import onnx
 
 _LEAST_BLOCK = 16
 
 
-def _matmul_nbits(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _matmul_nbits(c: OnnxContext, node: NodeProto) -> str:
     """``x`` [.., K] times the transposed matrix [N, K] of few bits, and a bias.
 
     ``accuracy_level`` says how inexactly one may compute: with data of 8 bits at 4, in float32
@@ -119,7 +117,7 @@ def _check_order(c: OnnxContext, name: str, k: int, block: int) -> None:
         raise Unsupported(f"groups in another order ('{name}') are not supported")
 
 
-def _matmul_bnb4(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _matmul_bnb4(c: OnnxContext, node: NodeProto) -> str:
     """``x`` [.., K] times the transposed matrix [N, K] of numbers of 4 bits from a table.
 
     Neighbours in the matrix, row by row, share the largest magnitude. It is unpacked at import.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.convert.matrices import gemm, product
 from tilework.graph.onnx.convert.microsoft.activations import activated
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.windows import conv, convolution
-
-if TYPE_CHECKING:
-    import onnx
+from tilework.graph.onnx.protos import NodeProto
 
 
-def _fused_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _fused_matmul(c: OnnxContext, node: NodeProto) -> str:
     a, name = attributes(node), node.output[0]
     x, y = (
         _turned(c, c.value(i), bool(a.get(f"trans{side}", 0)), bool(a.get(f"transBatch{side}", 0)))
@@ -46,11 +42,11 @@ def _turned(c: OnnxContext, value: str, last: bool, batch: bool) -> str:
     return c.op("transpose", value, perm=tuple(order))
 
 
-def _fused_gemm(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _fused_gemm(c: OnnxContext, node: NodeProto) -> str:
     return activated(c, gemm(c, node), attributes(node), node.output[0])
 
 
-def _fused_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _fused_conv(c: OnnxContext, node: NodeProto) -> str:
     """A convolution, to which another value may be added, and an activation."""
     a = attributes(node)
     y = conv(c, node)
@@ -59,7 +55,7 @@ def _fused_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     return activated(c, y, a, node.output[0], a.get("activation_params", ()))
 
 
-def _nhwc_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _nhwc_conv(c: OnnxContext, node: NodeProto) -> str:
     """A convolution of [N, H, W, C] with weights [M, H, W, C]."""
     x, w = (c.value(i) for i in node.input[:2])
     if len(c.b.shape(x)) != 4 or len(c.b.shape(w)) != 4:
@@ -74,7 +70,7 @@ def _nhwc_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
     return c.op("transpose", y, name=f"{node.output[0]}_last", perm=(0, 2, 3, 1))
 
 
-def _gemm_fast_gelu(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _gemm_fast_gelu(c: OnnxContext, node: NodeProto) -> str:
     x, w = (c.value(i) for i in node.input[:2])
     y = product(c, x, w, node.output[0])
     if optional(node, 2):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes
 from tilework.graph.onnx.convert.microsoft.masks import positions
 from tilework.graph.onnx.convert.slices import along, sliced
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.operators import Shape
 from tilework.index.extents import Extent
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def rotated(
@@ -98,7 +95,7 @@ def from_first(c: OnnxContext, first: str, count: Extent) -> str:
     return c.op("add", one, steps)
 
 
-def _rotary(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _rotary(c: OnnxContext, node: NodeProto) -> str:
     """ONNX Runtime's CPU kernel reads ``scale`` and does nothing with it; nor does this."""
     a, name = attributes(node), node.output[0]
     if a.get("is_packed_batching", 0):
