@@ -245,17 +245,17 @@ def _packed_alike(
     for i in order[own[order] <= own[order[0]] + math.log(NEAR)]:
         one = Found(sketch, rows[i], float(own[i]))
         packings.setdefault(tuple(one.row[fixed.columns]), one)
-    found: list[tuple[float, Found, Found]] = []
+    pairs: list[tuple[float, Found, Found]] = []
     for one in [*packings.values()][:PACKINGS]:
         alike = fixed.like(rows, one.row)
         if len(alike):
             means = asked.mean(sketch, alike, few)
             i = int(np.argmin(means))
             small = Found(sketch, alike[i], float(means[i]))
-            found.append((border.mean(small.log, one.log), small, one))
-    if not found:
+            pairs.append((border.mean(small.log, one.log), small, one))
+    if not pairs:
         return None
-    _, small, large = min(found, key=lambda pair: pair[0])
+    _, small, large = min(pairs, key=lambda pair: pair[0])
     return asked.improved(small, few, fixed), large
 
 

@@ -194,7 +194,7 @@ class _Layer:
     ) -> tuple[list[Value], State]:
         """One direction: the hidden state at each step, in order of time, and the last state."""
         cell, bias = self._cell(d, functions)
-        projected = self._x.op("dense", self._of_direction(1, d))
+        projected = self._projected(d)
         if bias is not None:
             projected = projected + bias
         count = 2 if self._kind == "LSTM" else 1
@@ -209,6 +209,10 @@ class _Layer:
             state = new
             hs.append(state[0])
         return hs[::-1] if back else hs, state
+
+    def _projected(self, d: int) -> Value:
+        """What all steps of a direction add to their gates, [T * B, G * H], without biases."""
+        return self._x.op("dense", self._of_direction(1, d))
 
     def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
         """A direction's cell, and the bias of what is projected."""
