@@ -210,10 +210,6 @@ class _Layer:
             hs.append(state[0])
         return hs[::-1] if back else hs, state
 
-    def _projected(self, d: int) -> Value:
-        """What all steps of a direction add to their gates, [T * B, G * H], without biases."""
-        return self._x.op("dense", self._of_direction(1, d))
-
     def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
         """A direction's cell, and the bias of what is projected."""
         width = _GATES[self._kind] * self._hidden
@@ -240,6 +236,10 @@ class _Layer:
         return _Cell(
             self._of_direction(2, d), inner, peepholes, functions, limit, flag, usual
         ), bias
+
+    def _projected(self, d: int) -> Value:
+        """What all steps of a direction add to their gates, [T * B, G * H], without biases."""
+        return self._x.op("dense", self._of_direction(1, d))
 
     def _of_direction(self, number: int, d: int) -> Value:
         """A direction's part of an input whose first dimension they are."""
