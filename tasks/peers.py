@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework.errors import TileworkError
 
@@ -95,10 +95,13 @@ def _onnxruntime(path: str, threads: int, precision: str, shapes: Shapes, exact:
     options.log_severity_level = 3
     if exact:
         options.log_severity_level = 4
-        options.add_session_config_entry("session.x64quantprecision", "1")
     for symbol, extent in _symbols(path, shapes).items():
         options.add_free_dimension_override_by_name(symbol, extent)
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def opened() -> Any:
+        return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    session = _of_whole_sums(opened, options) if exact else opened()
 
     def bound(inputs: Mapping[str, np.ndarray]) -> Callable[[], object]:
         binding = session.io_binding()
@@ -115,6 +118,22 @@ def _onnxruntime(path: str, threads: int, precision: str, shapes: Shapes, exact:
 
     name = f"onnxruntime {ort.__version__}" + " f32" * (precision != "f32")
     return Peer(name, lambda x: session.run(None, dict(x)), bound)
+
+
+def _of_whole_sums(opened: Callable[[], Any], options: Any) -> Any:
+    """A session that does not saturate sums of bytes.
+
+    The mode for it ONNX Runtime refuses where products share weights or zero points, as those of
+    Brevitas do; without any fusion it computes them in float32.
+    """
+    key = "session.x64quantprecision"
+    options.add_session_config_entry(key, "1")
+    try:
+        return opened()
+    except Exception:  # of a kind of its own
+        options.add_session_config_entry(key, "0")
+        options.graph_optimization_level = type(options.graph_optimization_level).ORT_DISABLE_ALL
+        return opened()
 
 
 def _symbols(path: str, shapes: Shapes) -> dict[str, int]:

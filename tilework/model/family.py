@@ -42,10 +42,12 @@ class FamilySketch:
     Attributes:
         id: position of the sketch in the task's space.
         views: the sketch where the task is looked at elsewhere: `looked_at`.
+        whole: the sketch.
     """
 
     id: int
     views: Sequence[Sketch]
+    whole: Sketch
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Up to ``n`` random rows that are valid at all points, as many drawn at each."""
@@ -87,7 +89,8 @@ class FamilySketch:
     @property
     def at_ends(self) -> FamilySketch:
         """The same where it is looked at first and last alone."""
-        return FamilySketch(self.id, tuple(dict.fromkeys((self.views[0], self.views[-1]))))
+        ends = tuple(dict.fromkeys((self.views[0], self.views[-1])))
+        return FamilySketch(self.id, ends, self.whole)
 
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:
@@ -179,7 +182,8 @@ def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     """The sketches of a task, seen where it is looked at."""
     sketches = SearchSpace.of(task).sketches
     each = views_at(sketches, looked_at(task.compute_dag.symbols))
-    return [FamilySketch(sketch.id, seen) for sketch, seen in zip(sketches, each, strict=True)]
+    pairs = zip(sketches, each, strict=True)
+    return [FamilySketch(sketch.id, seen, sketch) for sketch, seen in pairs]
 
 
 def members_of(task: SearchTask, family: Sequence[FamilySketch]) -> tuple[Member, ...]:

@@ -23,6 +23,7 @@ from tilework.model.base import Rows
 from tilework.model.choice import Choice, HandOver
 from tilework.model.family import FamilySketch
 from tilework.space.distinct import ascending
+from tilework.space.views import views_at
 from tilework.te.dag import ComputeDAG
 from tilework.te.expr import Axis, reads, walk
 from tilework.te.tensor import Placeholder
@@ -39,6 +40,9 @@ PAYS_MEASURED = 1.03
 """The same by records: who has searched for minutes has time for the code. Of many single
 latencies the least on each side of a border are lucky ones, by a percent or so together."""
 
+PACKINGS, NEAR = 12, 1.15
+"""Of how many ways to pack constants rows for small extents are looked for: those of rows for
+large ones that take at most so many times the seconds of the best."""
 _ALL = 20.0
 """A logarithm of seconds beyond any other: of what failed."""
 Program = tuple[int, tuple[int, ...]]
@@ -201,7 +205,8 @@ def with_second(
         asked: what found the choice.
     """
     best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
-    slack = LEAST_SLACK if any(Fixed(sketch).columns for sketch in family) else SLACK
+    packs = any(Fixed(sketch).columns for sketch in family)
+    slack = LEAST_SLACK if packs else SLACK
     for border in borders(dag, points):
         few, many = slice(border.first), slice(border.first, None)
         if border.mean(asked.least_log(family, few), asked.least_log(family, many)) >= best:
@@ -209,30 +214,80 @@ def with_second(
         large, least = asked.best(family, many), asked.best(family, few, slack)
         if border.mean(least.log, large.log) >= best:
             continue
-        small = _beside(large, least, family, asked, few)
-        if small is not None and border.mean(small.log, large.log) < best:
-            best = border.mean(small.log, large.log)
-            choice = _with_small(choice, small, large, border, asked, best)
+        between = _between(points[border.first - 1], points[border.first]) if packs else None
+        pair = _packed_alike(large, border, many, few, asked) if packs else (least, large)
+        if pair is None or border.mean(pair[0].log, pair[1].log) >= best:
+            continue
+        small, large = pair
+        if between is not None:
+            small = _also(between, small, asked, few, Fixed(small.sketch))
+        best = border.mean(small.log, large.log)
+        choice = _with_small(choice, small, large, border, between, asked, best)
     return choice
 
 
-def _beside(
-    large: Found, least: Found, family: Iterable[FamilySketch], asked: Asked, points: slice
-) -> Found | None:
-    """The row for small extents beside one for large ones."""
-    if not any(Fixed(sketch).columns for sketch in family):
-        return least
-    fixed = Fixed(large.sketch)
-    rows = fixed.like(asked.heard(large.sketch)[0], large.row)
-    if not len(rows):
+def _packed_alike(
+    large: Found, border: Border, many: slice, few: slice, asked: Asked
+) -> tuple[Found, Found] | None:
+    """A row for small extents and one for large ones that read the same constants.
+
+    Args:
+        large: a good row for large extents, in whose sketch to look.
+        border: where one hands over to the other.
+        many, few: points behind the border and before it.
+        asked: what has been said of rows.
+    """
+    fixed, sketch = Fixed(large.sketch), large.sketch
+    rows, logs = asked.heard(sketch)
+    own = logs[many].mean(axis=0)
+    order = np.argsort(own, kind="stable")
+    packings = {tuple(large.row[fixed.columns]): large}
+    for i in order[own[order] <= own[order[0]] + math.log(NEAR)]:
+        one = Found(sketch, rows[i], float(own[i]))
+        packings.setdefault(tuple(one.row[fixed.columns]), one)
+    pairs: list[tuple[float, Found, Found]] = []
+    for one in [*packings.values()][:PACKINGS]:
+        alike = fixed.like(rows, one.row)
+        if len(alike):
+            means = asked.mean(sketch, alike, few)
+            i = int(np.argmin(means))
+            small = Found(sketch, alike[i], float(means[i]))
+            pairs.append((border.mean(small.log, one.log), small, one))
+    if not pairs:
         return None
-    logs = asked.mean(large.sketch, rows, points)
-    i = int(np.argmin(logs))
-    return asked.improved(Found(large.sketch, rows[i], float(logs[i])), points, fixed)
+    _, small, large = min(pairs, key=lambda pair: pair[0])
+    return asked.improved(small, few, fixed), large
+
+
+def _between(small: Point, large: Point) -> Point:
+    """The point in the middle of two, by ratios."""
+    return {symbol: math.isqrt(n * large[symbol]) for symbol, n in small.items()}
+
+
+def _also(between: Point, small: Found, asked: Asked, points: slice, fixed: Fixed) -> Found:
+    """A row for small extents, or a neighbour as fast that is faster between them and large ones.
+
+    It serves there as well, where nobody has looked. A register tile of one row is good at one
+    row, but reads the weights anew for each of several.
+    """
+    (near,) = fixed.neighbours(small.row[None])
+    rows = np.concatenate([small.row[None], near])
+    logs = asked.mean(small.sketch, rows, points)
+    there = _there(between, small.sketch, rows, asked)
+    good = logs <= small.log + math.log(LEAST_SLACK)
+    i = int(np.argmin(np.where(good, there, math.inf)))
+    better = there[i] < there[0] - math.log(PAYS)
+    return Found(small.sketch, rows[i], float(logs[i])) if better else small
 
 
 def _with_small(
-    choice: Choice, small: Found, large: Found, border: Border, asked: Asked, mean: float
+    choice: Choice,
+    small: Found,
+    large: Found,
+    border: Border,
+    between: Point | None,
+    asked: Asked,
+    mean: float,
 ) -> Choice:
     at = border.first - 1
     ends = slice(at, at + 1), slice(at + 1, at + 2)
@@ -241,10 +296,46 @@ def _with_small(
         - float(asked.mean(large.sketch, large.row[None], end)[0])
         for end in ends
     )
-    over = HandOver(small.sketch.id, _plain(small), border.grows, border.most(before, behind))
+    most = _most(border, (before, behind), small, large, asked, between)
+    over = HandOver(small.sketch.id, _plain(small), border.grows, most)
     return choice._replace(
         sketch_id=large.sketch.id, row=_plain(large), predicted_s=math.exp(mean), small=over
     )
+
+
+def _most(
+    border: Border,
+    logs: tuple[float, float],
+    small: Found,
+    large: Found,
+    asked: Asked,
+    between: Point | None,
+) -> int:
+    """As `Border.most`, of the half of it in which both rows of a sketch are as fast.
+
+    Args:
+        border: the border.
+        logs: of the ends, as there.
+        small, large: the rows.
+        asked: what compares them.
+        between: the point in the middle.
+    """
+    if between is None:
+        return border.most(*logs)
+    here, (low, high) = value_at(border.grows, between), border.ends
+    if not low < here < high:
+        return border.most(*logs)
+    middle = _there(between, small.sketch, np.array([small.row, large.row]), asked)
+    log = float(middle[0] - middle[1])
+    if log > 0:
+        return border._replace(ends=(low, here)).most(logs[0], log)
+    return border._replace(ends=(here, high)).most(log, logs[1])
+
+
+def _there(at: Point, sketch: FamilySketch, rows: Rows, asked: Asked) -> Floats:
+    """Logarithms of the seconds of rows at a point where the family is not looked at."""
+    ((seen,),) = views_at([sketch.whole], [at])
+    return np.asarray(np.log(asked.draft.seconds(seen, rows)))
 
 
 def _plain(one: Found) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tilework import te
 from tilework.index.extents import known
-from tilework.index.symbols import is_static
 from tilework.ops.storage import computed
 from tilework.runtime.arrays import aligned_empty
 
@@ -59,9 +58,7 @@ def packed_dense(
         return te.sum(x * w * computed(scales[j, g]), axis=axes)
 
     weights = (q, scales) if zeros is None else (q, scales, zeros)
-    attrs: dict[str, object] = {"inner_sum": (k.name, t.name)}
-    if not is_static((m,)):
-        attrs["any_rows"] = True
+    attrs: dict[str, object] = {"inner_sum": (k.name, t.name), "panel": True}
     if layout_free:
         attrs["layout_free"] = tuple(w.name for w in weights)
     return te.compute((m, n), element, name="T_packed_dense", attrs=attrs)

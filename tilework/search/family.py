@@ -55,7 +55,7 @@ class FamilySpace(PoolSpace):
         members = _spread(members, POINTS)
         self.task, self.members = task, members
         sketches = [
-            MeasuredSketch(s.id, s.views, tuple(m.twins[s.id] for m in members))
+            MeasuredSketch(s.id, s.views, s.whole, tuple(m.twins[s.id] for m in members))
             for s in family
             if members and s.id in left
         ]

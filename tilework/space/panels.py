@@ -17,9 +17,9 @@ from tilework.space.blocks import Block
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Binary, Expr, binary, walk
 
-ANY_ROWS = "any_rows"
-"""The attribute of products whose rows a run decides: of few, a panel is of no use, and both
-schedules of a kernel read weights as that for many rows packs them."""
+PANEL = "panel"
+"""The attribute of products whose weights may be unpacked so: without it, schedules are those of
+records that are older than panels."""
 _LEAST = 4
 """Register tiles that make up for a way through memory."""
 _MOST_BYTES = 1 << 18
@@ -30,13 +30,13 @@ _FLOAT = 4
 def factors(block: Block) -> tuple[Expr, Expr] | None:
     """Data and scaled weights of a block whose weights may be unpacked to a panel, else None."""
     scaled, levels = block.scaled, block.levels
+    if PANEL not in block.op.attrs:
+        return None
     if scaled is None or scaled.whole is not None or block.dots is not None or block.ragged:
         return None
     if (levels.spatial, levels.reduce) != (4, 2) or not isinstance(scaled.terms, Binary):
         return None
     *rows, _ = block.spatial
-    if ANY_ROWS in block.op.attrs:
-        return None
     for data, weight in ((scaled.terms.a, scaled.terms.b), (scaled.terms.b, scaled.terms.a)):
         whole = binary("*", weight, scaled.factor)
         if scaled.terms.op == "*" and not any(a in rows for a in _axes(whole)):

@@ -10,14 +10,17 @@ from tests.kinds.cpu.test_open_families import check_kernel, points_of
 from tests.lower import open_families
 from tilework import te
 from tilework.errors import ScheduleError
-from tilework.index.symbols import value_at
+from tilework.index.symbols import symbol, value_at
 from tilework.kinds.cpu.build import BUILDER
 from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.model.drafted import draft_schedule
 from tilework.model.family import family_of
 from tilework.model.second import Fixed
+from tilework.ops.packed import packed_dense
 from tilework.runtime import aligned_copy, aligned_empty
 from tilework.search.seeding import generator
 from tilework.space import SearchSpace
+from tilework.space.panels import panels
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -79,6 +82,28 @@ def test_the_small_one_runs_up_to_the_border():
         )
         loaded([given, out, aligned_copy(np.array(seq))], None, 1)
         assert (out == (2 if seq <= 16 else 3)).all()
+
+
+@runs_x86
+@pytest.mark.parametrize("cpu", CPUS)
+def test_weights_of_few_bits_are_unpacked_once_where_rows_are_many(cpu):
+    """Few rows read what is packed for many, and share it where nobody has looked."""
+    rows = symbol("rows", 1, 128, (1, 128))
+    shapes = [("x", (rows, 1024)), ("q", (512, 32, 4)), ("s", (512, 32))]
+    types = ("float32", "int32", "float32")
+    inputs = [te.placeholder(at, name, t) for (name, at), t in zip(shapes, types, strict=True)]
+    dag = te.ComputeDAG([*inputs, packed_dense(*inputs, bits=4, layout_free=True)])
+    task = SearchTask(dag, Target(x86(cpu, 1)))
+    choice = draft_schedule(task)
+    assert choice.small is not None and 4 < choice.small.most < 32
+    space = SearchSpace.of(task)
+    nests = [space.sketch(i).nests(np.array([row]))[-1] for i, row in choice.schedules]
+    assert [bool(panels(nest)[0]) for nest in nests] == [True, False]
+    assert all(nest.tiles[nest.block.spatial[0]][-1][0] > 1 for nest in nests)
+    over, kernels = choice.small, [BUILDER.build(task, i, row) for i, row in choice.schedules]
+    kernel = BUILDER.handed_over(*reversed(kernels), over.extent, over.most, task.target)
+    (extent,) = dag.symbols
+    check_kernel(task, kernel, [{extent: n} for n in (1, 2, 5, 33, 128)], str(choice))
 
 
 def test_kernels_that_pack_otherwise_are_refused():

@@ -61,7 +61,8 @@ def _gemm(xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
 
 def _recurrent(gates: int, xs: _Shapes, ys: Sequence[Shape], a: dict[str, Any]) -> int:
     first, second, size = _of(xs, 0)  # time and batch, in either order
-    directions, _, hidden = _of(xs, 2)
+    directions, *sides = _of(xs, 2)
+    hidden = min(sides)  # one is of all gates: in ONNX Runtime's quantised layers the last one
     return 2 * first * second * directions * gates * hidden * (size + hidden)
 
 
@@ -97,6 +98,7 @@ _RULES: dict[str, _Rule] = {
     "Gemm": _gemm,
     "RNN": partial(_recurrent, 1),
     "GRU": partial(_recurrent, 3),
+    "DynamicQuantizeLSTM": partial(_recurrent, 4),
     "LSTM": partial(_recurrent, 4),
     "Einsum": _einsum,
     "Attention": _attention,

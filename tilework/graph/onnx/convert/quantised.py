@@ -232,19 +232,22 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
 
 
 def _dynamic(c: OnnxContext, node: onnx.NodeProto) -> Result:
+    return [v.name for v in quantised_dynamically(value(c, node.input[0]))]
+
+
+def quantised_dynamically(x: Value) -> tuple[Value, Value, Value]:
     """Data as uint8, their scale and zero point: 0 and what is least and largest fit just so.
 
     As the standard says, and with its quotients; of zeros alone ONNX Runtime's scale is 1, and
     there are no quotients of zeros.
     """
-    x = value(c, node.input[0])
     axes = {"axes": tuple(range(len(x.shape))), "keepdims": False}
     least, most = (x.op(op, **axes) if x.shape else x for op in ("reduce_min", "reduce_max"))
     low, high = least.op("at_most", 0.0), most.op("at_least", 0.0)
     step = (high - low).op("quotient", 255.0)
     scale = step.where(step > 0.0, 1.0)
     zero = (0.0 - low).op("quotient", scale).op("round").clamped(0.0, 255.0).cast("uint8")
-    return [x.op("quantize", scale, zero).name, scale.name, zero.name]
+    return x.op("quantize", scale, zero), scale, zero
 
 
 def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:

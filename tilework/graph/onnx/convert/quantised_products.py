@@ -32,20 +32,33 @@ def product_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
     zero = _zero(c, node)
     if weights is None or zero is None or weights[0].ndim != 2 or not c.rank(node.input[0]) > 1:
         return None
-    w, points = (a.T for a in weights)
     x = _unsigned(value(c, node.input[0]))
     shape = x.shape
     flat = Value(c, reshaped(c, x.name, (math.prod(shape[:-1]), shape[-1])))
+    y = matrix_of_bytes(flat, zero, *weights)
+    return reshaped(c, y.name, (*shape[:-1], weights[0].shape[1]), node.output[0])
+
+
+def matrix_of_bytes(
+    x: Value, zero: Value, weights: NDArray[np.int8], points: NDArray[np.int64]
+) -> Value:
+    """``(x - zero) @ (weights - points)`` [M, N] as int32.
+
+    Args:
+        x: uint8 [M, K].
+        zero: int32, the zero point of ``x``.
+        weights, points: [K, N]: see `signed_weights`.
+    """
+    c, w, points = x.c, weights.T, points.T
     short = -w.shape[1] % _GROUP
     wide = np.pad(w, ((0, 0), (0, short)))
-    data = flat.op("pad", before=(0, 0), after=(0, short), value=0) if short else flat
+    data = x.op("pad", before=(0, 0), after=(0, short), value=0) if short else x
     y = data.op("dense", constant(c, np.ascontiguousarray(wide)), sums="int32")
     if points.any():
-        total = flat.cast("int32").op("reduce_sum", axes=(1,), keepdims=True)
+        total = x.cast("int32").op("reduce_sum", axes=(1,), keepdims=True)
         y = y - total * constant(c, points[:, 0].astype(np.int32))
     of_zero = (w.astype(np.int64) - points).sum(1).astype(np.int32)
-    y = y - zero * constant(c, of_zero)
-    return reshaped(c, y.name, (*shape[:-1], w.shape[0]), node.output[0])
+    return y - zero * constant(c, of_zero)
 
 
 def conv_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
@@ -91,6 +104,13 @@ def _weights(
         if w.ndim <= axis or zero.shape != w.shape[axis : axis + 1]:
             return None
         zero = zero.reshape([-1 if d == axis else 1 for d in range(w.ndim)])
+    return signed_weights(w, zero)
+
+
+def signed_weights(
+    w: NDArray[Any], zero: NDArray[Any]
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Weights of bytes as int8, and their zero points, broadcast to them."""
     points = np.broadcast_to(zero.astype(np.int64), w.shape)
     whole = w.astype(np.int64) - points
     if whole.size and whole.min() >= -_FLIP and whole.max() < _FLIP:

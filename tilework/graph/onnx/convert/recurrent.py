@@ -194,7 +194,7 @@ class _Layer:
     ) -> tuple[list[Value], State]:
         """One direction: the hidden state at each step, in order of time, and the last state."""
         cell, bias = self._cell(d, functions)
-        projected = self._x.op("dense", self._of_direction(1, d))
+        projected = self._projected(d)
         if bias is not None:
             projected = projected + bias
         count = 2 if self._kind == "LSTM" else 1
@@ -236,6 +236,10 @@ class _Layer:
         return _Cell(
             self._of_direction(2, d), inner, peepholes, functions, limit, flag, usual
         ), bias
+
+    def _projected(self, d: int) -> Value:
+        """What all steps of a direction add to their gates, [T * B, G * H], without biases."""
+        return self._x.op("dense", self._of_direction(1, d))
 
     def _of_direction(self, number: int, d: int) -> Value:
         """A direction's part of an input whose first dimension they are."""

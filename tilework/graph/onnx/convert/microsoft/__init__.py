@@ -19,12 +19,13 @@ from tilework.graph.onnx.convert.microsoft import (
     others,
     packed,
     products,
+    recurrent,
     rotary,
 )
 
 _FAMILIES = (
     activations, attention, embedding, gathered, grouped, norms, others, packed, products,
-    quantised_operators, rotary,
+    quantised_operators, recurrent, rotary,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
