@@ -27,12 +27,12 @@ from tilework.index.symbols import Point, Symbol, Symbolic
 from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 """Of images, and of how their code is called. A module runs under every version of Tilework that
 has the same number here; raise it when a field of an image, or what code expects of its caller,
 changes its meaning."""
-ABI_READ = (4, ABI_VERSION)
-"""What is read: those of 4 have no symbols, and are else the same."""
+ABI_READ = (4, 5, ABI_VERSION)
+"""What is read: those of 4 have no symbols, those of 5 no repeats, and are else the same."""
 
 
 class Ref(NamedTuple):
@@ -178,9 +178,9 @@ class Step:
     """One kernel call: the function, its arguments, and what to say of it in tables.
 
     Attributes:
-        flops: operations that the call makes: of sparse weights, what is stored.
-        nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached. Of a
-            table, the rows that are found by data.
+        flops: operations that the call makes, at all trips: of sparse weights, what is stored.
+        nbytes: bytes of its arguments, each counted once at each trip: the traffic if nothing is
+            cached. Of a table, the rows that are found by data.
         constant_bytes: those of them that are constants, whatever a run brings.
         task: number of its task in `Image.report`; None if it was not worth tuning.
     """
@@ -202,6 +202,29 @@ class Step:
             UnknownExtent: a run decides them.
         """
         return float(known(self.flops)) if isinstance(self.flops, Symbolic) else self.flops
+
+
+@frozen
+class Repeat:
+    """Steps that a run takes again and again, such as those of a recurrent layer.
+
+    Attributes:
+        first: number of the first of them.
+        count: how many there are.
+        trips: how often.
+        advances: how many bytes further each of their arguments begins at a trip than at the one
+            before, in order; of some it is negative at every point, of most 0.
+    """
+
+    first: int
+    count: int
+    trips: Extent
+    advances: tuple[Extent, ...]
+
+    @property
+    def numbers(self) -> tuple[Extent, ...]:
+        """What stands in a run's table behind the arguments of all steps."""
+        return self.trips, *self.advances
 
 
 TUNED_ON = "tuned on "
@@ -336,6 +359,7 @@ class Image:
         lifetimes: of intermediate values, in calls, where shapes are symbolic.
         places: where references to ``place`` begin.
         rooms: see `Ends`.
+        repeats: steps that are taken again and again, in order; none in two of them.
     """
 
     name: str
@@ -356,6 +380,28 @@ class Image:
     lifetimes: tuple[Lifetime, ...] = ()
     places: tuple[Place, ...] = ()
     rooms: tuple[Room, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
+
+    @cached_property
+    def refs(self) -> tuple[Ref, ...]:
+        """The arguments of all steps."""
+        return tuple(r for step in self.steps for r in step.args)
+
+    @cached_property
+    def numbers(self) -> tuple[Extent, ...]:
+        """What stands behind them in a run's table: of all repeats, trips and advances."""
+        return tuple(n for repeat in self.repeats for n in repeat.numbers)
+
+    @cached_property
+    def moving(self) -> dict[int, Extent]:
+        """Of arguments that move on, by their number in `refs`, the way to the last trip."""
+        out: dict[int, Extent] = {}
+        for repeat in self.repeats:
+            first = sum(len(s.args) for s in self.steps[: repeat.first])
+            for i, each in enumerate(repeat.advances, first):
+                if each != 0:
+                    out[i] = (repeat.trips - 1) * each
+        return out
 
     @cached_property
     def ends(self) -> Ends:

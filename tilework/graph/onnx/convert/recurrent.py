@@ -7,17 +7,20 @@ With T steps, a batch of B, G gates and H hidden units, each direction is
 
 All values are matrices of [B, H] or [B, G * H], so that what a step reads lies in the product's
 result, what it writes lies in the layer's, and nothing is copied; every step is the same task.
+Where a run decides how many steps there are, a step is the body of a node that repeats it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.frozen import frozen
+from tilework.graph.ir import Builder
 from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.context import (
     Converter,
@@ -28,7 +31,7 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.values import Value, constant, value
-from tilework.index.extents import known
+from tilework.index.symbols import Symbolic, range_of
 
 if TYPE_CHECKING:
     import onnx
@@ -146,6 +149,20 @@ _STEPS: dict[str, Callable[[_Cell, Value, State], State]] = {
 }
 
 
+def _stepped(
+    step: Callable[[_Cell, Value, State], State],
+    cell: _Cell,
+    x: Value,
+    state: State,
+    goes_on: Value | None,
+) -> State:
+    """The states behind a step, which sequences that have ended leave as they are."""
+    new = step(cell, x, state)
+    if goes_on is None:
+        return new
+    return tuple(n.where(goes_on, s) for n, s in zip(new, state, strict=True))
+
+
 def _convert(kind: str) -> Converter:
     return lambda c, node: _Layer(c, node, kind).outputs()
 
@@ -163,9 +180,10 @@ class _Layer:
         x = value(c, node.input[0])
         if self._by_batch:
             x = x.transpose(1, 0, 2)
-        self._steps, (self._batch, size) = known(x.shape[0]), x.shape[1:]
+        self._steps, self._batch, size = x.shape
         self._directions, _, self._hidden = c.sizes(node.input[2])
-        _check_size(self._directions * self._steps, _NODES[kind])
+        if not isinstance(self._steps, Symbolic):
+            _check_size(self._directions * self._steps, _NODES[kind])
         self._x = x.reshape(self._steps * self._batch, size)
         self._valid = self._mask()
 
@@ -179,20 +197,34 @@ class _Layer:
             runs.append(self._run(d, tuple(functions[d * each : (d + 1) * each]), back))
         b, directions, hidden = self._batch, self._directions, self._hidden
         along = 1 if self._by_batch else 0
-        rows = _joined(
-            [h for step in zip(*(y for y, _ in runs), strict=True) for h in step], along
-        )
+        y = self._masked(self._all_steps([y for y, _ in runs]))
         lasts = [_joined([last[n] for _, last in runs], along) for n in range(len(runs[0][1]))]
+        shape = (b, directions, hidden) if self._by_batch else (directions, b, hidden)
+        return [y.name, *(s.reshape(*shape).name for s in lasts)]
+
+    def _all_steps(self, runs: Sequence[Sequence[Value]]) -> Value:
+        """What all steps of each direction give, as the layer's result."""
+        b, steps, directions, hidden = self._batch, self._steps, self._directions, self._hidden
+        if isinstance(steps, Symbolic):  # all of a direction are one value
+            each = [y.reshape(steps, b, hidden) for (y,) in runs]
+            if self._by_batch:
+                each = [y.transpose(1, 0, 2).reshape(b, steps, 1, hidden) for y in each]
+                return _joined(each, 2)
+            return _joined([y.reshape(steps, 1, b, hidden) for y in each], 1)
+        rows = _joined(
+            [h for step in zip(*runs, strict=True) for h in step], 1 if self._by_batch else 0
+        )
         if self._by_batch:
-            y = rows.reshape(b, self._steps, directions, hidden)
-            return [self._masked(y).name, *(s.reshape(b, directions, hidden).name for s in lasts)]
-        y = rows.reshape(self._steps, directions, b, hidden)
-        return [self._masked(y).name, *(s.reshape(directions, b, hidden).name for s in lasts)]
+            return rows.reshape(b, steps, directions, hidden)
+        return rows.reshape(steps, directions, b, hidden)
 
     def _run(
         self, d: int, functions: tuple[Function, ...], back: bool
     ) -> tuple[list[Value], State]:
-        """One direction: the hidden state at each step, in order of time, and the last state."""
+        """One direction: the hidden state at each step, in order of time, and the last state.
+
+        Where a run decides how many steps there are, those of all are one value, [T * B, H].
+        """
         cell, bias = self._cell(d, functions)
         projected = self._x.op("dense", self._of_direction(1, d))
         if bias is not None:
@@ -200,15 +232,47 @@ class _Layer:
         count = 2 if self._kind == "LSTM" else 1
         state: State = tuple(self._initial(5 + n, d) for n in range(count))
         step, b = _STEPS[self._kind], self._batch
+        if isinstance(self._steps, Symbolic):
+            return self._repeated(cell, projected, state, back)
         hs: list[Value] = []
         for t in reversed(range(self._steps)) if back else range(self._steps):
-            new = step(cell, projected.part(0, t * b, b), state)
-            if self._valid is not None:
-                goes_on = self._valid.part(0, t * b, b)
-                new = tuple(n.where(goes_on, s) for n, s in zip(new, state, strict=True))
-            state = new
+            goes_on = None if self._valid is None else self._valid.part(0, t * b, b)
+            state = _stepped(step, cell, projected.part(0, t * b, b), state, goes_on)
             hs.append(state[0])
         return hs[::-1] if back else hs, state
+
+    def _repeated(
+        self, cell: _Cell, projected: Value, state: State, back: bool
+    ) -> tuple[list[Value], State]:
+        """The same of steps whose number a run decides."""
+        b, steps = self._batch, self._steps
+        scanned = [projected] if self._valid is None else [projected, self._valid]
+        others = [v for v in (cell.weights, cell.bias, *cell.peepholes) if v is not None]
+        c = OnnxContext(Builder("step"), self._c.opset)
+        c.budget = self._c.budget
+
+        def inside(name: str, v: Value, rows: bool = False) -> Value:
+            shape = (b, *v.shape[1:]) if rows else v.shape
+            return Value(c, c.b.input(name, shape, v.dtype))
+
+        x, *goes_on = [inside(f"x{n}", v, True) for n, v in enumerate(scanned)]
+        before = tuple(inside(f"state{n}", v) for n, v in enumerate(state))
+        fixed = iter([inside(f"other{n}", v) for n, v in enumerate(others)])
+        own = replace(
+            cell,
+            weights=next(fixed),
+            bias=None if cell.bias is None else next(fixed),
+            peepholes=tuple(fixed),
+        )
+        new = _stepped(_STEPS[self._kind], own, x, before, goes_on[0] if goes_on else None)
+        result = projected.op(
+            "loop", *scanned[1:], *state, *others, body=c.b.finish([v.name for v in new]),
+            trips=steps, scanned=len(scanned), carried=len(state), backwards=back,
+        )  # fmt: skip
+        behind = steps * b
+        starts = [n * (behind + b) for n in range(len(state))]
+        lasts = tuple(result.part(0, s if back else s + behind, b) for s in starts)
+        return [result.part(0, 0 if back else b, behind)], lasts
 
     def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
         """A direction's cell, and the bias of what is projected."""
@@ -265,11 +329,15 @@ class _Layer:
         name = optional(self._node, 4)
         if not name:
             return None
-        if name in self._c.constants and np.all(self._c.constants[name] >= self._steps):
+        if name in self._c.constants and np.all(
+            self._c.constants[name] >= range_of(self._steps)[1]
+        ):
             return None
         lengths = value(self._c, name).cast("int32").reshape(1, self._batch)
-        times = lengths.constant(np.arange(self._steps).reshape(-1, 1))
-        return (times < lengths).reshape(self._steps * self._batch, 1)
+        times = self._c.op(
+            "arange", shape=(self._steps, 1), axis=0, start=0, step=1, dtype=lengths.dtype
+        )
+        return (Value(self._c, times) < lengths).reshape(self._steps * self._batch, 1)
 
     def _masked(self, y: Value) -> Value:
         """Results of steps, 0 where there are none."""
