@@ -236,7 +236,10 @@ def _steps(
 
 def _times(flops: float | Symbolic, trips: Extent) -> float | Symbolic:
     """Operations of all trips."""
-    return flops * trips if isinstance(trips, int) else int(flops) * trips
+    if isinstance(trips, int) and not isinstance(flops, Symbolic):
+        return flops * trips
+    times = (flops if isinstance(flops, Symbolic) else int(flops)) * trips
+    return times if isinstance(times, Symbolic) else float(times)
 
 
 def _repeats(

@@ -138,7 +138,7 @@ class Memory:
         Args:
             constants: those of the plan.
             strides: the value's, in elements, if it is not dense.
-            trip: the number of the trip, where the call is repeated: the place is that at the first.
+            trip: the number of the trip, where the call is repeated; the first one counts.
         """
         root, reach = self._root(name), arg.nbytes
         if strides is not None and arg.nbytes:

@@ -14,14 +14,14 @@ copied at once: a kernel that joins them asks of each element which part it is o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilework import te
 from tilework.compiler.copies import joined, sliced
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import Extent, size
+from tilework.index.extents import size
 from tilework.index.slots import Slot, whole
 from tilework.index.strides import Strides, row_major
 from tilework.index.symbols import range_of

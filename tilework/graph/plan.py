@@ -32,7 +32,6 @@ from tilework.locks import Lock
 from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG
 
-
 __all__ = ["Call", "Plan", "plan"]
 
 _Options = tuple[Precision, ChainLimits | None, bool, bool, bool, bool]

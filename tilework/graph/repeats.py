@@ -38,9 +38,11 @@ class Repeated(NamedTuple):
 
     def add(self, other: Repeated) -> None:
         """Append what takes another node's place."""
-        for mine, more in zip(self[1:], other[1:], strict=True):
-            mine.update(more)
         self.calls.extend(other.calls)
+        self.values.update(other.values)
+        self.constants.update(other.constants)
+        self.views.update(other.views)
+        self.slots.update(other.slots)
 
 
 def body_of(node: Node, constants: Mapping[str, np.ndarray]) -> Network:

@@ -74,7 +74,7 @@ def _check_repeats(image: Image) -> None:
         count = sum(len(step.args) for step in steps)
         _check(len(repeat.advances) == count, f"{len(repeat.advances)} advances for {count}")
         low, high = range_of(repeat.trips)
-        _check(0 <= low and high < _MOST_BYTES, f"{repeat.trips} trips")
+        _check(low >= 0 and high < _MOST_BYTES, f"{repeat.trips} trips")
         for each in repeat.advances:
             low, high = range_of(each)
             _check(low >= 0 or high <= 0, f"an advance by {each} bytes")

@@ -155,7 +155,7 @@ class ReferenceContext(Context):
         return spent
 
     def _in_order(self) -> Iterator[tuple[int, Sequence[int]]]:
-        """Numbers of steps as they are taken, and how far the arguments have moved on, in bytes."""
+        """Numbers of steps as they are taken, and how many bytes the arguments have moved on."""
         steps, end = self._image.steps, 0
         for repeat in self._image.repeats:
             for number in range(end, repeat.first):

@@ -31,6 +31,7 @@ from tilework.graph.onnx.context import (
     optional,
 )
 from tilework.graph.onnx.values import Value, constant, value
+from tilework.index.extents import known
 from tilework.index.symbols import Symbolic, range_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class _Cell:
 
 
 def _columns(x: Value, count: int) -> list[Value]:
-    width = x.sizes[1] // count
+    width = known(x.shape[1]) // count
     return [x.part(1, n * width, width) for n in range(count)]
 
 
@@ -106,7 +107,7 @@ def _rnn(cell: _Cell, x: Value, state: State) -> State:
 def _gru(cell: _Cell, x: Value, state: State) -> State:
     """Gates z and r, and the candidate: the new state is between it and the old one."""
     (h,), (f, g) = state, cell.functions
-    hidden = h.sizes[1]
+    hidden = known(h.shape[1])
     if cell.flag:
         y = h.op("dense", cell.weights)
         if cell.bias is not None:
