@@ -27,6 +27,7 @@ from tilework.graph.precision import (
     stored_types,
 )
 from tilework.graph.repeats import Repeated, body_of, repeated
+from tilework.graph.unrolled import unrolled
 from tilework.index.extents import shape_text
 from tilework.locks import Lock
 from tilework.target import ChainLimits, Target
@@ -84,6 +85,8 @@ def _plan(
     loops: bool,
 ) -> Plan:
     names_out = _names_out(net)
+    if not loops or precision in NARROW:
+        net = unrolled(net)
     net = _outputs_computed(optimize(net))
     if precision != "f32":
         net = floats_for_bytes(net)
@@ -110,7 +113,7 @@ def _plan(
         if node.op == "loop":
             options = precision, chains, gathers, joins, bounds, loops
             body = _plan(body_of(node, net.constants), *options)
-            more = repeated(node, types, views, body, outside, loops)
+            more = repeated(node, types, views, body, outside)
             calls += more.calls
             inner.add(more)
             continue

@@ -21,7 +21,7 @@ from tilework.graph.declare import declare_nodes
 from tilework.graph.ir import Network, Node
 from tilework.graph.operators.base import ValueType
 from tilework.graph.planned import Call, Plan, Repeat
-from tilework.index.extents import Extent, known, shape_text, size
+from tilework.index.extents import Extent, shape_text, size
 from tilework.index.slots import Slot
 from tilework.index.strides import row_major
 from tilework.index.symbols import range_of, symbol
@@ -64,7 +64,6 @@ def repeated(
     views: Mapping[str, str],
     body: Plan,
     outside: Container[str],
-    loops: bool,
 ) -> Repeated:
     """The calls of a node.
 
@@ -74,10 +73,8 @@ def repeated(
         views: those of them that are others' in another shape.
         body: the plan of `body_of`.
         outside: what the caller of the network or its constants hold.
-        loops: whether runs repeat calls; else there are as many of them as trips.
     """
     trips = node.attrs["trips"]
-    most = range_of(trips)[1]
     out = Repeated([], {}, {f"{node.name}/{n}": a for n, a in body.constants.items()}, {}, {})
     for n, value in enumerate(_states(node)):
         start = f"{node.name}/start{n}"
@@ -93,30 +90,23 @@ def repeated(
             out.calls.append(_copy(value, root, types[value]))
             out.values[root] = types[value]
         scanned.append(root)
-    if loops:
-        trip = symbol(f"trip of {node.name}", 0, most - 1)
-        _add(out, node, types, views, body, scanned, trip, f"{node.name}/", Repeat(trips, trip))
-    else:
-        for number in range(known(trips)):
-            prefix = f"{node.name}/{number}/"
-            _add(out, node, types, views, body, scanned, number, prefix, None)
+    _add_body(out, node, types, views, body, scanned)
     return out
 
 
-def _add(
+def _add_body(
     out: Repeated,
     node: Node,
     types: Mapping[str, ValueType],
     views: Mapping[str, str],
     body: Plan,
     scanned: list[str],
-    trip: Extent,
-    prefix: str,
-    repeat: Repeat | None,
 ) -> None:
-    """Append the calls of a trip, whose number may be a symbol."""
+    """Append the calls of a trip, which read their rows of what is scanned."""
     trips, back, carried = (node.attrs[n] for n in ("trips", "backwards", "carried"))
+    trip = symbol(f"trip of {node.name}", 0, range_of(trips)[1] - 1)
     before, after = (trips - trip, trips - 1 - trip) if back else (trip, trip + 1)
+    repeat = Repeat(trips, trip)
     inputs = list(node.attrs["body"].inputs)
     given = dict(zip(inputs, node.inputs, strict=True))
     states = inputs[len(scanned) : len(scanned) + carried]
@@ -131,9 +121,8 @@ def _add(
     slots |= {v: slots[source] for v, source in body.views.items() if source in slots}
 
     def named(value: str) -> str:
-        if value in body.constants:
-            return f"{node.name}/{value}"
-        return given[value] if value in given and value not in slots else f"{prefix}{value}"
+        outer = value in given and value not in slots and value not in body.constants
+        return given[value] if outer else f"{node.name}/{value}"
 
     for value, kind in body.values.items():
         name = named(value)

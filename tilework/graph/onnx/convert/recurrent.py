@@ -7,7 +7,7 @@ With T steps, a batch of B, G gates and H hidden units, each direction is
 
 All values are matrices of [B, H] or [B, G * H], so that what a step reads lies in the product's
 result, what it writes lies in the layer's, and nothing is copied; every step is the same task.
-Where a run decides how many steps there are, a step is the body of a node that repeats it.
+Where there are many, or a run decides how many, a step is the body of a node that repeats it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ _DEFAULTS = {
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _NODES = {"RNN": 5, "GRU": 20, "LSTM": 20}
 """Nodes of a step, about."""
+
+_MANY = 64
+"""Steps from which on they are repeated: fewer are as fast, or faster, one after another, and soon
+compiled."""
 
 _ALPHA = {
     "affine": 1.0, "elu": 1.0, "hardsigmoid": 0.2, "leakyrelu": 0.01, "scaledtanh": 1.0,
@@ -183,6 +187,7 @@ class _Layer:
             x = x.transpose(1, 0, 2)
         self._steps, self._batch, size = x.shape
         self._directions, _, self._hidden = c.sizes(node.input[2])
+        self._repeats = isinstance(self._steps, Symbolic) or self._steps >= _MANY
         if not isinstance(self._steps, Symbolic):
             _check_size(self._directions * self._steps, _NODES[kind])
         self._x = x.reshape(self._steps * self._batch, size)
@@ -206,7 +211,7 @@ class _Layer:
     def _all_steps(self, runs: Sequence[Sequence[Value]]) -> Value:
         """What all steps of each direction give, as the layer's result."""
         b, steps, directions, hidden = self._batch, self._steps, self._directions, self._hidden
-        if isinstance(steps, Symbolic):  # all of a direction are one value
+        if self._repeats:  # all of a direction are one value
             each = [y.reshape(steps, b, hidden) for (y,) in runs]
             if self._by_batch:
                 each = [y.transpose(1, 0, 2).reshape(b, steps, 1, hidden) for y in each]
@@ -224,7 +229,7 @@ class _Layer:
     ) -> tuple[list[Value], State]:
         """One direction: the hidden state at each step, in order of time, and the last state.
 
-        Where a run decides how many steps there are, those of all are one value, [T * B, H].
+        Where steps are repeated, those of all are one value, [T * B, H].
         """
         cell, bias = self._cell(d, functions)
         projected = self._x.op("dense", self._of_direction(1, d))
@@ -233,10 +238,11 @@ class _Layer:
         count = 2 if self._kind == "LSTM" else 1
         state: State = tuple(self._initial(5 + n, d) for n in range(count))
         step, b = _STEPS[self._kind], self._batch
-        if isinstance(self._steps, Symbolic):
+        if self._repeats:
             return self._repeated(cell, projected, state, back)
         hs: list[Value] = []
-        for t in reversed(range(self._steps)) if back else range(self._steps):
+        steps = range(known(self._steps))
+        for t in reversed(steps) if back else steps:
             goes_on = None if self._valid is None else self._valid.part(0, t * b, b)
             state = _stepped(step, cell, projected.part(0, t * b, b), state, goes_on)
             hs.append(state[0])
@@ -245,7 +251,7 @@ class _Layer:
     def _repeated(
         self, cell: _Cell, projected: Value, state: State, back: bool
     ) -> tuple[list[Value], State]:
-        """The same of steps whose number a run decides."""
+        """The same of steps that are repeated."""
         b, steps = self._batch, self._steps
         scanned = [projected] if self._valid is None else [projected, self._valid]
         others = [v for v in (cell.weights, cell.bias, *cell.peepholes) if v is not None]
