@@ -19,7 +19,7 @@ from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError, ShapeError, TargetError
-from tilework.index.extents import Extent, typical
+from tilework.index.extents import Extent
 from tilework.index.strides import Strides
 from tilework.index.symbols import Symbolic, symbols_of
 from tilework.lower.kernel import Kernel
@@ -31,19 +31,19 @@ from tilework.runtime.image import (
     TRANSFERRED_FROM,
     TUNED_ON,
     Image,
-    Repeat,
     Step,
     TaskReport,
     Value,
     with_shares,
 )
 from tilework.runtime.module import Module
+from tilework.runtime.repeats import Repeat
 from tilework.runtime.solve import Solver
 from tilework.stages import stage
 from tilework.target import Target
 from tilework.target.identity import device_here
 from tilework.target.runs import require_programs
-from tilework.task import SearchTask
+from tilework.task import SearchTask, weight_of
 from tilework.te.touched import touched_bytes
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[
             TaskReport(
                 desc=call.desc,
                 workload_key=key,
-                weight=sum(int(typical(c.trips)) for c, _ in own),
+                weight=weight_of(c.trips for c, _ in own),
                 source=_source_text(choice, target),
                 latency_s=choice.latency_s,
                 flops=call.dag.flops,

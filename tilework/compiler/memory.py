@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tilework.compiler.constants import Constants, root_of
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Extent, known, nbytes
-from tilework.index.slots import Slot
+from tilework.index.slots import Slot, along
 from tilework.index.strides import reach as reach_of
-from tilework.index.symbols import along, symbols_of
+from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import KernelArg
 from tilework.runtime.arena import Lifetime, place
 from tilework.runtime.image import Place, Ref, Room, Value

@@ -8,9 +8,8 @@ from tilework.graph.ir import Network
 from tilework.graph.parts import Parts, networks_of
 from tilework.graph.plan import Call, Plan, plan
 from tilework.graph.precision import Precision, require_precision
-from tilework.index.extents import typical
 from tilework.target import Target
-from tilework.task import SearchTask
+from tilework.task import SearchTask, weight_of
 
 
 def extract_tasks(
@@ -44,8 +43,7 @@ def extract_tasks(
             if call.complex or include_simple_tasks:
                 calls.setdefault(call.dag.workload_key, []).append((planned, call))
     tasks = [
-        task_of(*same[0], where, sum(int(typical(c.trips)) for _, c in same))
-        for same in calls.values()
+        task_of(*same[0], where, weight_of(c.trips for _, c in same)) for same in calls.values()
     ]
     return tasks, [t.weight for t in tasks]
 

@@ -296,23 +296,6 @@ def certain(question: Callable[[], bool]) -> bool:
         return False
 
 
-def along(extent: Whole, by: Whole) -> tuple[Whole, Whole]:
-    """What an extent is where the symbol ``by`` is 0, and by how much it grows with each of it.
-
-    It is linear in that symbol, of which no floor depends on. Where ``by`` is a number, nothing
-    depends on it.
-    """
-    if not isinstance(extent, Symbolic) or not isinstance(by, Symbolic):
-        return extent, 0
-    (atom,) = by.symbols
-    rest = {m: c for m, c in extent.terms.items() if atom not in m}
-    step = {tuple(a for a in m if a != atom): c for m, c in extent.terms.items() if atom in m}
-    start, each = Symbolic.of(rest), Symbolic.of(step)
-    if start + each * by != extent or atom in symbols_of((start, each)):
-        raise Undecided(f"{extent} is not linear in {by}")
-    return start, each
-
-
 def exact_quotient(whole: Whole, by: Whole) -> Whole | None:
     """``whole / by`` where that is a polynomial, else None."""
     if isinstance(whole, int) and isinstance(by, int):

@@ -12,7 +12,8 @@ from tilework.index.extents import Extent
 from tilework.index.strides import Strides
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
-from tilework.runtime.image import Repeat, Step
+from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.space.packing import Packing
 from tilework.target import Target
 

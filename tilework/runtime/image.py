@@ -26,6 +26,7 @@ from tilework.index.extents import Extent, known, known_shape, nbytes, shape_at
 from tilework.index.symbols import Point, Symbol, Symbolic
 from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
+from tilework.runtime.repeats import Repeat, moving
 
 ABI_VERSION = 6
 """Of images, and of how their code is called. A module runs under every version of Tilework that
@@ -204,29 +205,6 @@ class Step:
         return float(known(self.flops)) if isinstance(self.flops, Symbolic) else self.flops
 
 
-@frozen
-class Repeat:
-    """Steps that a run takes again and again, such as those of a recurrent layer.
-
-    Attributes:
-        first: number of the first of them.
-        count: how many there are.
-        trips: how often.
-        advances: how many bytes further each of their arguments begins at a trip than at the one
-            before, in order; of some it is negative at every point, of most 0.
-    """
-
-    first: int
-    count: int
-    trips: Extent
-    advances: tuple[Extent, ...]
-
-    @property
-    def numbers(self) -> tuple[Extent, ...]:
-        """What stands in a run's table behind the arguments of all steps."""
-        return self.trips, *self.advances
-
-
 TUNED_ON = "tuned on "
 """How the source of a schedule begins that was measured on another device, before its name."""
 TRANSFERRED_FROM = "transferred from "
@@ -395,13 +373,7 @@ class Image:
     @cached_property
     def moving(self) -> dict[int, Extent]:
         """Of arguments that move on, by their number in `refs`, the way to the last trip."""
-        out: dict[int, Extent] = {}
-        for repeat in self.repeats:
-            first = sum(len(s.args) for s in self.steps[: repeat.first])
-            for i, each in enumerate(repeat.advances, first):
-                if each != 0:
-                    out[i] = (repeat.trips - 1) * each
-        return out
+        return moving(self.repeats, [len(step.args) for step in self.steps])
 
     @cached_property
     def ends(self) -> Ends:

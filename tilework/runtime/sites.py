@@ -19,7 +19,7 @@ from tilework.errors import ShapeError
 from tilework.frozen import frozen
 from tilework.index.extents import known, most
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
-from tilework.runtime.image import Dims, Ends, Image, Ref, Repeat, Value
+from tilework.runtime.image import Dims, Ends, Image, Ref, Value
 from tilework.runtime.layout import KEPT, Integers, Laid, Plan
 from tilework.runtime.solve import Solver
 
@@ -82,7 +82,7 @@ class Site:
         return replace(
             whole, inputs=self.ends.inputs, outputs=self.ends.outputs, steps=tuple(steps),
             arena_bytes=self.arena_bytes, workspaces=self.laid.workspaces, lifetimes=(),
-            places=(), rooms=self.ends.rooms, repeats=tuple(_repeat(r, at) for r in whole.repeats),
+            places=(), rooms=self.ends.rooms, repeats=tuple(r.at(at) for r in whole.repeats),
         )  # fmt: skip
 
     @cached_property
@@ -195,12 +195,6 @@ def static_site(image: Image) -> Site:
     pairs = tuple((known(shared), known(each)) for shared, each in image.workspaces)
     behind: Integers = np.zeros(len(image.io_values), np.int64)
     return Site(image, (), Laid(image.arena_bytes, pairs, starts, behind))
-
-
-def _repeat(repeat: Repeat, at: Mapping[Symbol, int]) -> Repeat:
-    """Repeated steps as they are at a point."""
-    advances = tuple(value_at(n, at) for n in repeat.advances)
-    return replace(repeat, trips=value_at(repeat.trips, at), advances=advances)
 
 
 def _ref(ref: Ref, start: int, at: Mapping[Symbol, int]) -> Ref:

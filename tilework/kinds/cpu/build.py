@@ -23,7 +23,8 @@ from tilework.lower.inplace import overwritable
 from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked
 from tilework.overriding import override
-from tilework.runtime.image import Repeat, Step
+from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.stages import stage, watch_here
 from tilework.target import Target
 from tilework.target.host import HOST_PLATFORM

@@ -18,7 +18,8 @@ from tilework.kinds.cuda.target import CudaTarget
 from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked, Lowered
 from tilework.overriding import override
-from tilework.runtime.image import Repeat, Step
+from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 

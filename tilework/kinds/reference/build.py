@@ -14,7 +14,8 @@ from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked, lowering_of
 from tilework.lower.serial import FORMAT, program_to_json
 from tilework.overriding import override
-from tilework.runtime.image import Repeat, Step
+from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 

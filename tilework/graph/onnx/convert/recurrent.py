@@ -12,14 +12,13 @@ Where there are many, or a run decides how many, a step is the body of a node th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.frozen import frozen
 from tilework.graph.ir import Builder
 from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.context import (
@@ -30,6 +29,14 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.convert.cells import (
+    STEPS,
+    Cell,
+    Function,
+    State,
+    function_named,
+    stepped,
+)
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import known
 from tilework.index.symbols import Symbolic, range_of
@@ -37,9 +44,6 @@ from tilework.index.symbols import Symbolic, range_of
 if TYPE_CHECKING:
     import onnx
 
-Function = Callable[[Value], Value]
-State = tuple[Value, ...]
-"""The hidden state, and the cell state of an LSTM: [B, H] each."""
 
 _DEFAULTS = {
     "RNN": ("tanh",),
@@ -59,113 +63,6 @@ _ALPHA = {
     "thresholdedrelu": 1.0,
 }  # fmt: skip
 _BETA = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
-_OPERATORS = {
-    "elu": "elu", "hardsigmoid": "hard_sigmoid", "leakyrelu": "leaky_relu", "relu": "relu",
-    "sigmoid": "sigmoid", "softplus": "softplus", "softsign": "softsign", "tanh": "tanh",
-    "thresholdedrelu": "thresholded_relu",
-}  # fmt: skip
-
-
-@frozen(eq=False)
-class _Cell:
-    """One direction of a layer.
-
-    Attributes:
-        weights: of the hidden state, [G * H, H].
-        bias: of the hidden state, [G * H], where it is not part of what is projected.
-        peepholes: of an LSTM: [H] for the gates i, o and f.
-        functions: activations.
-        limit: of what gates and candidates are before their activation, on both sides; 0: none.
-        flag: of an LSTM, whether i and f are coupled; of a GRU, whether the hidden state is
-            multiplied before it is reset.
-        usual: whether activations are those of the standard, and nothing is limited.
-    """
-
-    weights: Value
-    bias: Value | None
-    peepholes: tuple[Value, ...]
-    functions: tuple[Function, ...]
-    limit: float
-    flag: bool
-    usual: bool
-
-    def limited(self, x: Value) -> Value:
-        """A gate or candidate before its activation."""
-        return x.op("clip", low=-self.limit, high=self.limit) if self.limit else x
-
-    def gates(self, h: Value, x: Value, first: int = 0) -> Value:
-        """Some gates before their activation, by the columns of ``x``, those from ``first`` on."""
-        weights = self.weights.part(0, first, x.shape[1])
-        return h.op("dense", weights) + x
-
-
-def _columns(x: Value, count: int) -> list[Value]:
-    width = known(x.shape[1]) // count
-    return [x.part(1, n * width, width) for n in range(count)]
-
-
-def _rnn(cell: _Cell, x: Value, state: State) -> State:
-    return (cell.functions[0](cell.limited(cell.gates(state[0], x))),)
-
-
-def _gru(cell: _Cell, x: Value, state: State) -> State:
-    """Gates z and r, and the candidate: the new state is between it and the old one."""
-    (h,), (f, g) = state, cell.functions
-    hidden = known(h.shape[1])
-    if cell.flag:
-        y = h.op("dense", cell.weights)
-        if cell.bias is not None:
-            y = y + cell.bias
-        if cell.usual:
-            return (x.op("gru_cell", y, h),)
-        z, r, candidate = _columns(y, 3)
-        xz, xr, xh = _columns(x, 3)
-        z, reset = f(cell.limited(z + xz)), f(cell.limited(r + xr))
-        new = g(cell.limited(reset * candidate + xh))
-    else:
-        z, reset = _columns(f(cell.limited(cell.gates(h, x.part(1, 0, 2 * hidden)))), 2)
-        last = cell.gates(reset * h, x.part(1, 2 * hidden, hidden), 2 * hidden)
-        new = g(cell.limited(last))
-    return (new + z * (h - new),)
-
-
-def _lstm(cell: _Cell, x: Value, state: State) -> State:
-    """Gates i, o and f, and the candidate that i lets into the cell."""
-    (h, c), (f, g, last) = state, cell.functions
-    gates = cell.gates(h, x)
-    if cell.usual and not cell.peepholes and not cell.flag:
-        c = gates.op("lstm_cell", c)
-        return gates.op("lstm_output", c), c
-    i, o, forget, candidate = _columns(gates, 4)
-    if cell.peepholes:
-        i, forget = i + c * cell.peepholes[0], forget + c * cell.peepholes[2]
-    i = f(cell.limited(i))
-    kept = 1 - i if cell.flag else f(cell.limited(forget))
-    c = kept * c + i * g(cell.limited(candidate))
-    if cell.peepholes:
-        o = o + c * cell.peepholes[1]
-    return f(cell.limited(o)) * last(c), c
-
-
-_STEPS: dict[str, Callable[[_Cell, Value, State], State]] = {
-    "RNN": _rnn,
-    "GRU": _gru,
-    "LSTM": _lstm,
-}
-
-
-def _stepped(
-    step: Callable[[_Cell, Value, State], State],
-    cell: _Cell,
-    x: Value,
-    state: State,
-    goes_on: Value | None,
-) -> State:
-    """The states behind a step, which sequences that have ended leave as they are."""
-    new = step(cell, x, state)
-    if goes_on is None:
-        return new
-    return tuple(n.where(goes_on, s) for n, s in zip(new, state, strict=True))
 
 
 def _convert(kind: str) -> Converter:
@@ -237,19 +134,19 @@ class _Layer:
             projected = projected + bias
         count = 2 if self._kind == "LSTM" else 1
         state: State = tuple(self._initial(5 + n, d) for n in range(count))
-        step, b = _STEPS[self._kind], self._batch
+        b = self._batch
         if self._repeats:
             return self._repeated(cell, projected, state, back)
         hs: list[Value] = []
         steps = range(known(self._steps))
         for t in reversed(steps) if back else steps:
             goes_on = None if self._valid is None else self._valid.part(0, t * b, b)
-            state = _stepped(step, cell, projected.part(0, t * b, b), state, goes_on)
+            state = stepped(self._kind, cell, projected.part(0, t * b, b), state, goes_on)
             hs.append(state[0])
         return hs[::-1] if back else hs, state
 
     def _repeated(
-        self, cell: _Cell, projected: Value, state: State, back: bool
+        self, cell: Cell, projected: Value, state: State, back: bool
     ) -> tuple[list[Value], State]:
         """The same of steps that are repeated."""
         b, steps = self._batch, self._steps
@@ -271,7 +168,7 @@ class _Layer:
             bias=None if cell.bias is None else next(fixed),
             peepholes=tuple(fixed),
         )
-        new = _stepped(_STEPS[self._kind], own, x, before, goes_on[0] if goes_on else None)
+        new = stepped(self._kind, own, x, before, goes_on[0] if goes_on else None)
         result = projected.op(
             "loop", *scanned[1:], *state, *others, body=c.b.finish([v.name for v in new]),
             trips=steps, scanned=len(scanned), carried=len(state), backwards=back,
@@ -281,7 +178,7 @@ class _Layer:
         lasts = tuple(result.part(0, s if back else s + behind, b) for s in starts)
         return [result.part(0, 0 if back else b, behind)], lasts
 
-    def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
+    def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[Cell, Value | None]:
         """A direction's cell, and the bias of what is projected."""
         width = _GATES[self._kind] * self._hidden
         flag = bool(
@@ -304,7 +201,7 @@ class _Layer:
         if self._kind == "LSTM" and optional(self._node, 7):
             p = self._of_direction(7, d)
             peepholes = tuple(p.part(0, n * self._hidden, self._hidden) for n in range(3))
-        return _Cell(
+        return Cell(
             self._of_direction(2, d), inner, peepholes, functions, limit, flag, usual
         ), bias
 
@@ -363,33 +260,11 @@ class _Layer:
         for name in names:
             name = (name.decode() if isinstance(name, bytes) else name).lower()
             alpha, beta = _ALPHA.get(name), _BETA.get(name)
-            yield _function(
+            yield function_named(
                 name,
                 None if alpha is None else float(next(alphas, alpha)),
                 None if beta is None else float(next(betas, beta)),
             )
-
-
-def _function(name: str, alpha: float | None, beta: float | None) -> Function:
-    """An activation by its name in ONNX, in small letters.
-
-    Args:
-        name: of the function.
-        alpha: its first parameter; None if it has none.
-        beta: its second one, likewise.
-    """
-    attrs = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
-    if name not in (*_OPERATORS, "affine", "scaledtanh"):
-        raise Unsupported(f"the activation {name} is not known")
-
-    def apply(x: Value) -> Value:
-        if name == "affine":
-            return x * attrs["alpha"] + attrs["beta"]
-        if name == "scaledtanh":
-            return (x * attrs["beta"]).op("tanh") * attrs["alpha"]
-        return x.op(_OPERATORS[name], **attrs)
-
-    return apply
 
 
 def _check_size(steps: int, nodes: int) -> None:
@@ -405,4 +280,4 @@ def _joined(parts: Sequence[Value], axis: int) -> Value:
     return first.op("concat", *others, axis=axis) if others else first
 
 
-CONVERTERS: dict[str, Converter] = {kind: _convert(kind) for kind in _STEPS}
+CONVERTERS: dict[str, Converter] = {kind: _convert(kind) for kind in STEPS}

@@ -9,10 +9,13 @@ from tilework.kinds.cpu.calls import PROFILE_SYMBOL, RUN_SYMBOL, SITE_WORDS
 from tilework.kinds.cpu.llvm.assembler import emit_object
 from tilework.kinds.cpu.llvm.pool import ENTER, LEAVE, RUN_WORDS
 from tilework.kinds.cpu.target import CpuTarget
-from tilework.runtime.image import Repeat, Step
+from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 
 
-def driver_object(steps: Sequence[Step], target: CpuTarget, repeats: Sequence[Repeat]) -> bytes:
+def driver_object(
+    steps: Sequence[Step], target: CpuTarget, repeats: Sequence[Repeat] = ()
+) -> bytes:
     """Object code of the run function and the profiled run function (`tilework.kinds.cpu.calls`).
 
     For several cores, a run tells the runtime of threads that it begins and that it ends, and what
