@@ -64,7 +64,8 @@ class _Body:
     def text(self, profiled: bool) -> str:
         """The calls one after another, with the times between them or without."""
         lines = [f"  {_own(r)} = alloca [{len(r.advances)} x ptr]" for r in self._repeats.values()]
-        lines += ["  %then = alloca [2 x i64]", _stamp(0)] if profiled else []
+        lines += ["  %then = alloca [2 x i64]"] * bool(profiled and self._repeats)
+        lines += [_stamp(0)] * profiled
         i, block = 0, "entry"
         while i < len(self._steps):
             repeat = self._repeats.get(i)
