@@ -15,7 +15,7 @@ import tilework as tw
 from tests.runtime.test_archive import MODULES, rewrite
 from tilework.errors import ModuleError
 from tilework.runtime import Module
-from tilework.runtime.repeats import Repeat, moving
+from tilework.runtime.repeats import Repeat, moving, trips_of
 
 W = np.array([[[1, 0], [-1, 1], [0, 2]]], np.float32) / 2
 R = np.array([[[0, 1, 0], [1, 0, 1], [0, -1, 1]]], np.float32) / 2
@@ -103,3 +103,4 @@ def test_the_way_to_the_last_trip() -> None:
     repeats = [Repeat(1, 2, 5, (0, 8, -4)), Repeat(4, 1, 1, (16,))]
     assert moving(repeats, [2, 1, 2, 3, 1]) == {3: 32, 4: -16, 8: 0}
     assert repeats[0].numbers == (5, 0, 8, -4)
+    assert trips_of(repeats, 6) == [1, 5, 5, 1, 1, 1]

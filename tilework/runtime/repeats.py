@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilework.frozen import frozen
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known
 from tilework.index.symbols import Symbol, value_at
 
 
@@ -50,4 +50,12 @@ def moving(repeats: Sequence[Repeat], counts: Sequence[int]) -> dict[int, Extent
         for i, each in enumerate(repeat.advances, sum(counts[: repeat.first])):
             if each != 0:
                 out[i] = (repeat.trips - 1) * each
+    return out
+
+
+def trips_of(repeats: Sequence[Repeat], count: int) -> list[int]:
+    """How often each of so many steps is taken, where that is known."""
+    out = [1] * count
+    for repeat in repeats:
+        out[repeat.first : repeat.first + repeat.count] = [known(repeat.trips)] * repeat.count
     return out
