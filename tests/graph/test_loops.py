@@ -15,6 +15,7 @@ from tests.graph.run_plan import run_onnxruntime, run_plan
 from tests.graph.test_recurrent import GATES, Given, layer, of
 from tilework.errors import NetworkError
 from tilework.graph import Network, from_onnx, plan
+from tilework.graph.precision import Precision
 from tilework.graph.unrolled import unrolled
 from tilework.index.slots import along
 from tilework.index.symbols import Undecided, symbol
@@ -151,6 +152,18 @@ def test_many_steps_are_repeated_though_they_are_known(kind: str, tmp_path: Path
         plan(net, "bf16", tw.Target("llvm -mcpu=znver4 -num-cores=1")),
     ):
         assert len(planned.calls) > 2 * 2 * 70 and not planned.slots
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16", "tf32"])
+def test_a_loop_hands_on_float32_in_any_precision(precision: Precision) -> None:
+    model, _ = usual("LSTM", 7)
+    net = from_onnx(opened(model), {"t": "1..9"})
+    planned = plan(net, precision, tw.Target("llvm -mcpu=sapphirerapids -num-cores=1"))
+    assert sum(call.repeat is not None for call in planned.calls) == 3
+    assert {planned.values[v].dtype for v in planned.slots} == {"float32"}
+    for call in planned.calls:
+        for name, tensor in zip((*call.inputs, call.output), call.dag.tensors, strict=True):
+            assert planned.values[name] == (tensor.shape, tensor.dtype)
 
 
 def test_at_a_point_a_network_has_a_length() -> None:
