@@ -133,6 +133,24 @@ def test_calls_do_not_grow_with_the_length(kind: str, tmp_path: Path) -> None:
     assert sum(row.share for row in rows) == pytest.approx(1)
 
 
+def test_a_step_of_many_arguments_is_in_a_file(tmp_path: Path) -> None:
+    """More than an assembler copies without a call of the C library, which files may not make."""
+    rng = np.random.default_rng(3)
+    inputs, _ = layer(rng, "LSTM", LONGEST, 3, 5, 2)
+    state = np.ones((2, 3, 5), np.float32)
+    inputs[4:] = [
+        ("lengths", np.array([3, 2, 9], np.int32)), ("h", state), ("c", state),
+        ("p", rng.standard_normal((2, 15)).astype(np.float32)),
+    ]  # fmt: skip
+    model, arrays = of("LSTM", inputs, hidden_size=5, direction="bidirectional", clip=1.5)
+    module = tw.compile(from_onnx(opened(model), {"t": "1..9"}), TARGETS[0])
+    assert min(len(repeat.advances) for repeat in module.image.repeats) > 16
+    module.save(tmp_path / "layer.tw")
+    read = tw.load_module(tmp_path / "layer.tw")
+    alike(read.run({v: arrays[v] for v in read.inputs}), run_runtime(model, arrays))
+    assert len(read.profile(repeat=2)) == len(module.image.steps)
+
+
 @pytest.mark.parametrize("kind", GATES)
 def test_many_steps_are_repeated_though_they_are_known(kind: str, tmp_path: Path) -> None:
     """And written out for those who do not repeat any: other kinds, engines, precisions."""

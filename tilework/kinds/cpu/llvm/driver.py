@@ -89,10 +89,15 @@ class _Body:
         n, own, numbers = repeat.first, _own(repeat), self._numbers[repeat.first]
         steps = range(n, n + repeat.count)
         moving = [k for k, each in enumerate(repeat.advances) if each != 0]
-        lines = [
-            f"  %from{n} = getelementptr ptr, ptr %table, i64 {self._at[n]}",
-            f"  call void @llvm.memcpy.p0.p0.i64(ptr {own}, ptr %from{n}, "
-            f"i64 {8 * len(repeat.advances)}, i1 false)",
+        lines = []
+        for k in range(len(repeat.advances)):  # one by one: LLVM calls memcpy for many
+            lines += [
+                f"  %f{n}.{k} = getelementptr ptr, ptr %table, i64 {self._at[n] + k}",
+                f"  %first{n}.{k} = load ptr, ptr %f{n}.{k}",
+                f"  %t{n}.{k} = getelementptr ptr, ptr {own}, i64 {k}",
+                f"  store ptr %first{n}.{k}, ptr %t{n}.{k}",
+            ]
+        lines += [
             _number(f"trips{n}", numbers),
             *(_number(f"by{n}.{k}", numbers + 1 + k) for k in moving),
             *([_place(i + 1) for i in steps] * profiled),
@@ -109,10 +114,9 @@ class _Body:
             lines += [f"  call void @count(ptr %s{i + 1}, ptr %then, i32 %clock)"] * profiled
         for k in moving:
             lines += [
-                f"  %p{n}.{k} = getelementptr ptr, ptr {own}, i64 {k}",
-                f"  %old{n}.{k} = load ptr, ptr %p{n}.{k}",
+                f"  %old{n}.{k} = load ptr, ptr %t{n}.{k}",
                 f"  %new{n}.{k} = getelementptr i8, ptr %old{n}.{k}, i64 %by{n}.{k}",
-                f"  store ptr %new{n}.{k}, ptr %p{n}.{k}",
+                f"  store ptr %new{n}.{k}, ptr %t{n}.{k}",
             ]
         lines += [f"  %less{n} = sub i64 %left{n}, 1", f"  br label %head{n}", f"done{n}:"]
         lines += [f"  call void @behind(ptr %s{i + 1}, ptr %s{i})" for i in steps] * profiled
@@ -139,9 +143,9 @@ def _stamp(i: int) -> str:
 
 
 _TIMES = """\
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define internal void @since(ptr %then, ptr %stamp) nounwind {
-  call void @llvm.memcpy.p0.p0.i64(ptr %then, ptr %stamp, i64 16, i1 false)
+  %a = load <2 x i64>, ptr %stamp, align 8
+  store <2 x i64> %a, ptr %then, align 8
   ret void
 }
 define internal void @behind(ptr %stamp, ptr %more) nounwind {
