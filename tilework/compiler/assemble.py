@@ -176,6 +176,8 @@ def _require_known_shapes(plan: Plan, target: Target) -> None:
             f"programs of the kind '{target.kind}' are for extents of numbers, and "
             f"{', '.join(s.name for s in known)} is a range: compile with {bound}"
         )
+    if not target.repeats and any(call.repeat is not None for call in plan.calls):
+        raise TargetError(f"modules of the kind '{target.kind}' repeat no calls")
     stray = {*symbols_of(e for v in plan.values.values() for e in v.shape)} - {*known}
     try:
         Solver(plan.name, values, (*known, *stray))
