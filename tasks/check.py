@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.calls import evaluated, wrong_call
+from tasks.calls import evaluated, straight, wrong_call
 from tasks.engines import max_rel_error, random_inputs
 from tasks.peers import load_peer
 from tasks.report import TOLERANCES, CheckResult
@@ -99,7 +99,7 @@ def _compared(
         error = max_rel_error(outputs, answer[1])
         if error <= TOLERANCES["f32"] or not _rounds(network):
             return answer[0], error
-    return "NumPy", max_rel_error(outputs, evaluated(plan(network), inputs, at))
+    return "NumPy", max_rel_error(outputs, evaluated(plan(straight(network, at)), inputs, at))
 
 
 def _answer(
@@ -149,7 +149,7 @@ def _sides(network: Network, at: Point, seed: int) -> float:
 
     Elements that are rounded to the other side make the difference.
     """
-    inputs, planned = random_inputs(network, seed, at), plan(network)
+    inputs, planned = random_inputs(network, seed, at), plan(straight(network, at))
     return max_rel_error(*(evaluated(planned, inputs, at, kind) for kind in (None, "float64")))
 
 

@@ -6,12 +6,13 @@ import contextlib
 import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from tilework.errors import ScheduleError
 from tilework.frozen import frozen
+from tilework.index.extents import Extent, typical
 from tilework.target import Target
 from tilework.te import ComputeDAG, Tensor
 
@@ -142,3 +143,8 @@ def rule_reference(rule: Rule) -> str:
             "define it with 'def' at the top of a module of its own (not of the main program)"
         )
     return f"{module}:{name}"
+
+
+def weight_of(trips: Iterable[Extent]) -> int:
+    """How often a task is called by calls that are made so often, where a run is usual."""
+    return sum(int(typical(n)) for n in trips)

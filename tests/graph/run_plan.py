@@ -11,6 +11,7 @@ from tilework import te
 from tilework.dtypes import numpy_dtype
 from tilework.graph import Network, plan
 from tilework.graph.declare import declare_nodes
+from tilework.graph.unrolled import unrolled
 from tilework.target import Target
 
 
@@ -18,7 +19,7 @@ def run_plan(
     net: Network, *inputs: np.ndarray, dtype: str | None = None, target: Target | None = None
 ) -> list[np.ndarray]:
     """Outputs of ``net`` by evaluating every call of its plan."""
-    p = plan(net, target=target)
+    p = plan(unrolled(net), target=target)
     values = dict(zip(p.inputs, inputs, strict=True)) | p.constants
 
     def get(name: str) -> np.ndarray:

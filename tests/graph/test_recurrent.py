@@ -183,11 +183,3 @@ def test_what_is_refused(steps: int, attrs: dict[str, Any], text: str) -> None:
     model, _ = of("RNN", [("x", x), ("w", array), ("r", array)], hidden_size=1, **attrs)
     with pytest.raises(NetworkError, match=text):
         from_onnx(model)
-
-
-def test_steps_that_a_run_brings_are_refused() -> None:
-    array = np.zeros((1, 1, 1), np.float32)
-    model, _ = of("RNN", [("x", array), ("w", array), ("r", array)], hidden_size=1)
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "t"
-    with pytest.raises(NetworkError, match="bind t to a number"):
-        from_onnx(model, {"t": "1..4"})

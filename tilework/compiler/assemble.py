@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError, ShapeError, TargetError
+from tilework.index.extents import Extent
 from tilework.index.strides import Strides
-from tilework.index.symbols import symbols_of
+from tilework.index.symbols import Symbolic, symbols_of
 from tilework.lower.kernel import Kernel
 from tilework.lower.protocol import builder_of
 from tilework.model.choice import Choice
@@ -35,12 +37,13 @@ from tilework.runtime.image import (
     with_shares,
 )
 from tilework.runtime.module import Module
+from tilework.runtime.repeats import Repeat
 from tilework.runtime.solve import Solver
 from tilework.stages import stage
 from tilework.target import Target
 from tilework.target.identity import device_here
 from tilework.target.runs import require_programs
-from tilework.task import SearchTask
+from tilework.task import SearchTask, weight_of
 from tilework.te.touched import touched_bytes
 
 if TYPE_CHECKING:
@@ -128,11 +131,12 @@ def _assemble(
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
     steps = _steps(plan, called, memory, constants, report)
+    repeats = _repeats(plan, called, memory)
     block = constants.finish()
     with Progress(f"assembling {plan.name}", helpers.left, "pieces of code") as progress:
         helpers.finish(progress.step)
     with stage("link"):
-        linked = builder_of(target).link(steps, tuple(built.values()), target)
+        linked = builder_of(target).link(steps, tuple(built.values()), target, repeats)
     workspaces = dict.fromkeys((k.shared_workspace, k.thread_workspace) for k in built.values())
     return Image(
         name=plan.name,
@@ -153,6 +157,7 @@ def _assemble(
         lifetimes=memory.lifetimes,
         places=tuple(memory.places),
         rooms=memory.rooms,
+        repeats=repeats,
     )
 
 
@@ -171,6 +176,8 @@ def _require_known_shapes(plan: Plan, target: Target) -> None:
             f"programs of the kind '{target.kind}' are for extents of numbers, and "
             f"{', '.join(s.name for s in known)} is a range: compile with {bound}"
         )
+    if not target.repeats and any(call.repeat is not None for call in plan.calls):
+        raise TargetError(f"modules of the kind '{target.kind}' repeat no calls")
     stray = {*symbols_of(e for v in plan.values.values() for e in v.shape)} - {*known}
     try:
         Solver(plan.name, values, (*known, *stray))
@@ -204,8 +211,9 @@ def _steps(
     for call, (kernel, strides) in zip(plan.calls, kernels, strict=True):
         values = (*call.inputs, call.output)
         tensors = [a for a in kernel.args if a.role != "symbol"]
+        trip = 0 if call.repeat is None else call.repeat.trip
         refs = [
-            memory.ref(v, a, constants, strides.get(i))
+            memory.ref(v, a, constants, strides.get(i), trip)
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
         of = zip(tensors, call.dag.tensors, strict=True)
@@ -218,14 +226,40 @@ def _steps(
                 kernel.symbol,
                 tuple(refs),
                 call.name,
-                call.desc,
-                call.dag.run_flops,
-                sum(sizes),
+                call.desc if call.repeat is None else f"{call.trips} x {call.desc}",
+                _times(call.dag.run_flops, call.trips),
+                sum(sizes) * call.trips,
                 fixed,
                 tasks.get(call.dag.workload_key),
             )
         )
     return steps
+
+
+def _times(flops: float | Symbolic, trips: Extent) -> float | Symbolic:
+    """Operations of all trips."""
+    if isinstance(trips, int) and not isinstance(flops, Symbolic):
+        return flops * trips
+    times = (flops if isinstance(flops, Symbolic) else int(flops)) * trips
+    return times if isinstance(times, Symbolic) else float(times)
+
+
+def _repeats(
+    plan: Plan, kernels: Sequence[tuple[Kernel, Mapping[int, Strides]]], memory: Memory
+) -> tuple[Repeat, ...]:
+    """Which calls a run repeats, and how their arguments move on."""
+    out = []
+    calls = enumerate(zip(plan.calls, kernels, strict=True))
+    for repeat, group in itertools.groupby(calls, key=lambda one: one[1][0].repeat):
+        if repeat is None:
+            continue
+        mine = list(group)
+        moves: list[Extent] = []
+        for _, (call, (kernel, _)) in mine:
+            moves += [memory.advance(v, repeat) for v in (*call.inputs, call.output)]
+            moves += [0] * sum(a.role == "symbol" for a in kernel.args)
+        out.append(Repeat(mine[0][0], len(mine), repeat.trips, tuple(moves)))
+    return tuple(out)
 
 
 def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[TaskReport, ...]:
@@ -242,7 +276,7 @@ def _report(plan: Plan, chosen: Sequence[LayerChoice], target: Target) -> tuple[
             TaskReport(
                 desc=call.desc,
                 workload_key=key,
-                weight=len(own),
+                weight=weight_of(c.trips for c, _ in own),
                 source=_source_text(choice, target),
                 latency_s=choice.latency_s,
                 flops=call.dag.flops,

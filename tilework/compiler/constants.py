@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilework.compiler.slots import Slot
 from tilework.deferred import Deferred, Helpers
 from tilework.dtypes import numpy_dtype
 from tilework.index.extents import known, known_shape
+from tilework.index.slots import Slot
 from tilework.lower.kernel import Kernel, KernelArg
 from tilework.runtime.arena import aligned
 from tilework.runtime.arrays import aligned_empty

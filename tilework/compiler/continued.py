@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilework.compiler.copies import joined
-from tilework.compiler.slots import Slot, copy_of
+from tilework.compiler.slots import copy_of
 from tilework.errors import NetworkError
 from tilework.index.extents import Extent, most, size
+from tilework.index.slots import Slot
 from tilework.index.strides import row_major, viewed
 from tilework.index.symbols import Symbolic, range_of
 

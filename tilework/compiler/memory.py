@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilework.compiler.constants import Constants, root_of
-from tilework.compiler.slots import Slot
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import Extent, known, nbytes
+from tilework.index.slots import Slot, along
 from tilework.index.strides import reach as reach_of
 from tilework.index.symbols import symbols_of
 from tilework.lower.kernel import KernelArg
@@ -19,6 +19,7 @@ from tilework.runtime.image import Place, Ref, Room, Value
 
 if TYPE_CHECKING:
     from tilework.graph import Plan
+    from tilework.graph.planned import Repeat
 
 
 class Memory:
@@ -75,15 +76,25 @@ class Memory:
         return Value(name, tuple(kind.shape), kind.dtype, self._io[self._root(name)])
 
     def _lifetimes(self) -> dict[str, Lifetime]:
-        """Lifetime of each intermediate value, in calls."""
+        """Lifetime of each intermediate value, in calls.
+
+        What was there before a call is repeated is there at the last trip, too.
+        """
         out: dict[str, Lifetime] = {}
+        ends = {c.repeat: i for i, c in enumerate(self._plan.calls)}
+        begins = {c.repeat: i for i, c in reversed([*enumerate(self._plan.calls)])}
         for i, call in enumerate(self._plan.calls):
+
+            def last(name: str, i: int = i, repeat: Repeat | None = call.repeat) -> int:
+                before = repeat is not None and out[name].first < begins[repeat]
+                return ends[repeat] if before else i
+
             for name in map(self._root, call.inputs):
                 if name in out:
-                    out[name] = replace(out[name], last=i)
+                    out[name] = replace(out[name], last=last(name))
             root = self._root(call.output)
             if root in out:
-                out[root] = replace(out[root], last=i)
+                out[root] = replace(out[root], last=last(root))
             elif root not in self._io:
                 kind = self._plan.values[root]
                 size = nbytes(kind.shape, kind.dtype)
@@ -94,6 +105,7 @@ class Memory:
         """Lifetimes of tenants: an output joins that of an input which dies where it is made."""
         self._tenant = {name: name for name in lifetimes}
         out = dict(lifetimes)
+        within = {self._root(c.output): c.repeat for c in reversed(self._plan.calls)}
         for i, call in enumerate(self._plan.calls):
             new = self._root(call.output)
             if new not in lifetimes or call.output in self._slots:
@@ -104,6 +116,7 @@ class Memory:
                     old in lifetimes
                     and not any(call.inputs[k] in self._slots for k in places)
                     and lifetimes[old].last == i
+                    and (call.repeat is None or within[old] is call.repeat)
                     and lifetimes[old].size == lifetimes[new].size
                     and places <= self._overwritten[i]
                 ):
@@ -118,12 +131,14 @@ class Memory:
         arg: KernelArg,
         constants: Constants,
         strides: Sequence[Extent] | None = None,
+        trip: Extent = 0,
     ) -> Ref:
         """Where a kernel finds a value; a constant has a place, packed as the kernel wants it.
 
         Args:
             constants: those of the plan.
             strides: the value's, in elements, if it is not dense.
+            trip: the number of the trip, where the call is repeated; the first one counts.
         """
         root, reach = self._root(name), arg.nbytes
         if strides is not None and arg.nbytes:
@@ -135,11 +150,19 @@ class Memory:
         if root in self._io:
             behind = name in self._slots and self._slots[name].offset != 0
             return Ref("behind" if behind else "io", self._io[root], reach)
-        inside = self._slots[name].offset * dtype_bytes(arg.dtype) if name in self._slots else 0
+        offset, _ = along(self._slots[name].offset, trip) if name in self._slots else (0, 0)
+        inside = offset * dtype_bytes(arg.dtype)
         if self.symbols:
             place = Place(self._arena[root], inside)
             return Ref("place", self.places.setdefault(place, len(self.places)), reach)
         return Ref("arena", self._arena[root] + known(inside), reach)
+
+    def advance(self, name: str, repeat: Repeat | None) -> Extent:
+        """How many bytes further a kernel finds a value at each trip than at the one before."""
+        if repeat is None or name not in self._slots:
+            return 0
+        _, each = along(self._slots[name].offset, repeat.trip)
+        return each * dtype_bytes(self._plan.values[name].dtype)
 
     def symbol(self, name: str) -> Ref:
         """Where a kernel finds the value of a symbol."""

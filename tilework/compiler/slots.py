@@ -14,14 +14,15 @@ copied at once: a kernel that joins them asks of each element which part it is o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tilework import te
 from tilework.compiler.copies import joined, sliced
 from tilework.dtypes import dtype_bytes
-from tilework.index.extents import Extent, size
+from tilework.index.extents import size
+from tilework.index.slots import Slot, whole
 from tilework.index.strides import Strides, row_major
 from tilework.index.symbols import range_of
 
@@ -37,24 +38,6 @@ _ALIGNMENT = 16
 """Bytes; of the widest vector that a machine accepts at its multiples alone."""
 
 
-class Slot(NamedTuple):
-    """Where a value lies in the memory of ``root``: its first element, and its strides.
-
-    ``strides`` holds the distance between neighbours in each of the value's dimensions.
-    """
-
-    root: str
-    offset: Extent
-    strides: tuple[Extent, ...]
-
-    def at(self, start: Sequence[Extent], steps: Sequence[int] | None = None) -> Slot:
-        """The box that begins at ``start`` and takes every ``steps``-th position."""
-        away = sum(n * s for n, s in zip(start, self.strides, strict=True))
-        far = steps or (1,) * len(self.strides)
-        strides = tuple(max(n, 1) * s for n, s in zip(far, self.strides, strict=True))
-        return Slot(self.root, self.offset + away, strides)
-
-
 def without_copies(
     plan: Plan, given: Mapping[str, Slot] | None = None
 ) -> tuple[Plan, dict[str, Slot]]:
@@ -64,12 +47,12 @@ def without_copies(
     under another shape as well.
 
     Args:
-        given: values that share memory already.
+        given: values that share memory already, beside those of the plan.
     """
-    slots = dict(given or {})
+    slots = {**plan.slots, **(given or {})}
     outside = {*plan.inputs, *plan.constants, *slots}
     outside |= {plan.views.get(v, v) for v in (*plan.inputs, *plan.outputs)}
-    alone = outside | {*plan.views, *plan.views.values()}
+    alone = outside | {*plan.views, *plan.views.values(), *(s.root for s in slots.values())}
     computed = {c.output for c in plan.calls}
     instead: dict[str, list[Call]] = {}  # output of a call that is gone -> calls in its place
     wholes: dict[str, ValueType] = {}  # what is put together for the caller
@@ -77,15 +60,15 @@ def without_copies(
         parts = joined(call.dag)
         if parts is None or _may_vanish(call, plan):
             continue
-        whole = slots.get(call.output) or _whole(call.output, plan.values[call.output])
+        joint = slots.get(call.output) or whole(call.output, plan.values[call.output].shape)
         last = []
         if call.output in outside:
             if len(parts) < _MANY or call.output in slots:
                 continue
             kind = plan.values[call.output]
-            whole = _whole(f"{call.output}:whole", kind)
-            wholes[whole.root] = kind
-            last = [copy_of(call, whole.root, call.output, kind)]
+            joint = whole(f"{call.output}:whole", kind.shape)
+            wholes[joint.root] = kind
+            last = [copy_of(call, joint.root, call.output, kind)]
         instead[call.output] = []
         for n, part in enumerate(parts):
             value = call.inputs[part.argument]
@@ -93,17 +76,19 @@ def without_copies(
                 copy = copy_of(call, value, f"{call.output}:{n}", plan.values[value])
                 instead[call.output].append(copy)
                 value = copy.output
-            slots[value] = whole.at(part.start)
+            slots[value] = joint.at(part.start)
         instead[call.output] += last
     for call in plan.calls:
         box = sliced(call.dag) if call.output not in {*slots, *alone} else None
         source = call.inputs[0] if call.inputs else ""
         root = plan.views.get(source, source)
-        if box is None or root in outside or _may_vanish(call, plan):
+        if box is None or (root in outside and source not in plan.slots):
+            continue
+        if _may_vanish(call, plan):
             continue
         if box.steps[-1:] > (1,):
             continue  # neighbours in vectors would not be neighbours in memory
-        there = slots.get(source) or _whole(root, plan.values[source])
+        there = slots.get(source) or whole(root, plan.values[source].shape)
         slots[call.output] = there.at(box.start, box.steps)
         instead[call.output] = []
     calls = [c for call in plan.calls for c in instead.get(call.output, [call])]
@@ -134,10 +119,6 @@ def _may_vanish(call: Call, plan: Plan) -> bool:
     """Whether a value of a call has elements at some points only: its reach is none where not."""
     ends = (range_of(size(plan.values[v].shape)) for v in (*call.inputs, call.output))
     return any(low == 0 < high for low, high in ends)
-
-
-def _whole(name: str, kind: ValueType) -> Slot:
-    return Slot(name, 0, row_major(kind.shape))
 
 
 def copy_of(call: Call, value: str, name: str, kind: ValueType) -> Call:

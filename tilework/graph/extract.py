@@ -9,7 +9,7 @@ from tilework.graph.parts import Parts, networks_of
 from tilework.graph.plan import Call, Plan, plan
 from tilework.graph.precision import Precision, require_precision
 from tilework.target import Target
-from tilework.task import SearchTask
+from tilework.task import SearchTask, weight_of
 
 
 def extract_tasks(
@@ -42,7 +42,9 @@ def extract_tasks(
         for call in planned.calls:
             if call.complex or include_simple_tasks:
                 calls.setdefault(call.dag.workload_key, []).append((planned, call))
-    tasks = [task_of(*same[0], where, len(same)) for same in calls.values()]
+    tasks = [
+        task_of(*same[0], where, weight_of(c.trips for _, c in same)) for same in calls.values()
+    ]
     return tasks, [t.weight for t in tasks]
 
 

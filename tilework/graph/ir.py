@@ -28,6 +28,7 @@ then those at the ends):
     reduce_sum reduce_max ... (x; axes, keepdims)        argmax argmin (x; axis, keepdims, last)
     normalize(x; axes, epsilon, center)                  group_norm(x; groups, epsilon, layout)
     less equal logical_and ... (a, b)                    where(condition, a, b)   cast(x; to)
+    loop(...; body, trips, scanned, carried, backwards): see `tilework.graph.operators.loops`
     arange(; shape, axis, start, step, dtype)            (the families in
                                                          `tilework.graph.operators` name the rest)
     einsum(a, b; equation): sums of products, such as "bij,bjk->bik", also of one operand
@@ -188,6 +189,8 @@ class Network:
 
 def _at(value: Any, point: Point) -> Any:
     """An attribute where symbols have values."""
+    if isinstance(value, Network):
+        return value.at(point)
     if isinstance(value, tuple | list):
         return type(value)(_at(v, point) for v in value)
     return value_at(value, point) if isinstance(value, Symbolic) else value

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.frozen import frozen
 from tilework.graph.declare import Declared, declare_nodes
 from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
@@ -18,6 +17,7 @@ from tilework.graph.joined import join_windows
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.passes import optimize
+from tilework.graph.planned import Call, Plan
 from tilework.graph.precision import (
     NARROW,
     Precision,
@@ -26,59 +26,16 @@ from tilework.graph.precision import (
     rounds_factors,
     stored_types,
 )
+from tilework.graph.repeats import Repeated, body_of, repeated
+from tilework.graph.unrolled import unrolled
 from tilework.index.extents import shape_text
 from tilework.locks import Lock
 from tilework.target import ChainLimits, Target
 from tilework.te import ComputeDAG
 
+__all__ = ["Call", "Plan", "plan"]
 
-@frozen(eq=False)
-class Call:
-    """One fused kernel call.
-
-    Attributes:
-        dag: what it computes.
-        inputs: the value bound to each placeholder of ``dag``, in order.
-        output: the value that it defines.
-        name: the fused operators, for example ``"conv2d_add_relu"``.
-        desc: one line for tables: operators and extents.
-        complex: whether it reduces anything (such calls are worth tuning).
-    """
-
-    dag: ComputeDAG
-    inputs: tuple[str, ...]
-    output: str
-    name: str
-    desc: str
-    complex: bool
-
-
-@frozen(eq=False)
-class Plan:
-    """How to run a network.
-
-    Attributes:
-        name: of the network.
-        values: type of every value that the plan mentions.
-        constants: parameters, already folded and in the layout that the calls read.
-        inputs, outputs: value names; an output may be a view, or appear twice.
-        calls: in execution order.
-        views: values that share another value's memory under another shape; the other value is
-            never a view itself, but it may be an input or a constant.
-        names: what callers know the outputs by: no two alike, nor like an input.
-    """
-
-    name: str
-    values: dict[str, ValueType]
-    constants: dict[str, np.ndarray]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    calls: tuple[Call, ...]
-    views: dict[str, str]
-    names: tuple[str, ...] = ()
-
-
-_Options = tuple[Precision, ChainLimits | None, bool, bool, bool]
+_Options = tuple[Precision, ChainLimits | None, bool, bool, bool, bool]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -105,7 +62,8 @@ def plan(
     net.require_constants()
     target = target or Target()
     limits, gathers = target.chain_limits(), target.reads_through_indices
-    options = precision, limits, gathers, target.joins_windows, target.bounds_weights
+    how = gathers, target.joins_windows, target.bounds_weights, target.repeats
+    options = precision, limits, *how
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
@@ -124,8 +82,11 @@ def _plan(
     gathers: bool,
     joins: bool,
     bounds: bool,
+    loops: bool,
 ) -> Plan:
     names_out = _names_out(net)
+    if not loops or precision in NARROW:
+        net = unrolled(net)
     net = _outputs_computed(optimize(net))
     if precision != "f32":
         net = floats_for_bytes(net)
@@ -141,11 +102,20 @@ def _plan(
     factors = narrow_factors(net, rounded, bounds)
     calls: list[Call] = []
     views: dict[str, str] = {}
+    inner = Repeated([], {}, {}, {}, {})
+    outside = {*net.inputs, *net.constants, *(_root(net, v) for v in net.outputs)}
     for group in groups:
         node = group[-1]
         if node.op in ("reshape", "bytes_of"):
             source = node.inputs[0]
             views[node.name] = views.get(source, source)
+            continue
+        if node.op == "loop":
+            options = precision, chains, gathers, joins, bounds, loops
+            body = _plan(body_of(node, net.constants), *options)
+            more = repeated(node, types, views, body, outside)
+            calls += more.calls
+            inner.add(more)
             continue
         dtype = types[node.name].dtype
         dag, inputs = declare_nodes(group, types, names, dtype, factors, declared)
@@ -161,20 +131,30 @@ def _plan(
         )
     used = {*net.inputs, *net.outputs, *views, *views.values()}
     used.update(v for c in calls for v in (*c.inputs, c.output))
+    used.update(s.root for s in inner.slots.values())
+    constants = {
+        n: np.asarray(a, numpy_dtype(types[n].dtype))
+        for n, a in net.constants.items()
+        if n in used
+    }
     return Plan(
         net.name,
-        {v: t for v, t in types.items() if v in used},
-        {
-            n: np.asarray(a, numpy_dtype(types[n].dtype))
-            for n, a in net.constants.items()
-            if n in used
-        },
+        {v: t for v, t in types.items() if v in used} | inner.values,
+        constants | inner.constants,
         tuple(net.inputs),
         net.outputs,
         tuple(calls),
-        views,
+        views | inner.views,
         names_out,
+        inner.slots,
     )
+
+
+def _root(net: Network, value: str) -> str:
+    """What a value is, seen in other shapes."""
+    while value in net.producer and net.producer[value].op in ("reshape", "bytes_of"):
+        value = net.producer[value].inputs[0]
+    return value
 
 
 def _names_out(net: Network) -> tuple[str, ...]:

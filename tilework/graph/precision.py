@@ -15,6 +15,7 @@ Float32 remain
   channels, or two computed operands,
 - what continues an input as an output of the network: new positions of a decoder's cache,
 - what enters a product with block-sparse weights, and these weights,
+- what steps of a layer that are repeated read and hand on,
 - what becomes bytes for a product, and what these bytes are worth.
 
 Accuracy: rounding changes an element by at most 2^-8 of itself, usually less than half of that,
@@ -169,6 +170,8 @@ def _kept(net: Network) -> set[str]:
             kept.update(node.inputs[:2])
         elif node.op in SPARSE:
             kept.add(node.inputs[0])
+        elif node.op == "loop":
+            kept.update((*node.inputs, node.name))
         elif node.op in _ROUNDED or _continues(net, node):
             kept.update(node.inputs)
     for node in reversed(net.nodes):

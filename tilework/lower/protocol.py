@@ -13,6 +13,7 @@ from tilework.index.strides import Strides
 from tilework.lower.ir import Program
 from tilework.lower.kernel import Kernel
 from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.space.packing import Packing
 from tilework.target import Target
 
@@ -129,13 +130,20 @@ class Builder(Protocol):
         """What modules for a target need beside their own code; None: nothing, or it is there."""
         return None
 
-    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
+    def link(
+        self,
+        steps: Sequence[Step],
+        kernels: Sequence[Kernel],
+        target: Any,
+        repeats: Sequence[Repeat] = (),
+    ) -> Linked:
         """The program of a network, whose kernels are whole then.
 
         Args:
             steps: kernel calls in order; their ``symbol`` is that of a kernel.
             kernels: each kernel once.
             target: what they were built for.
+            repeats: which of the steps are taken again and again.
 
         Raises:
             Exception: what making a kernel's code raised.

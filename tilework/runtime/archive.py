@@ -115,8 +115,9 @@ def read_image(path: Path, public_key: Key | None = None) -> Image:
                 raise ModuleError(f"{path} is damaged: {name} has a wrong checksum; {_AGAIN}")
         image = replace(image, code=code, constants=block)
         try:
-            if image.symbols and manifest["abi_version"] < ABI_VERSION:
-                raise ModuleError(f"symbols beside ABI version {manifest['abi_version']}")
+            for what, since in (("symbols", 5), ("repeats", 6)):
+                if getattr(image, what) and manifest["abi_version"] < since:
+                    raise ModuleError(f"{what} beside ABI version {manifest['abi_version']}")
             check_references(image)
             executor.check_threads(image, image.num_threads)
             executor.check_code(image)

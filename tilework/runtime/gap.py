@@ -14,6 +14,7 @@ from tilework.latency import latency
 from tilework.runtime.executor import Roofline
 from tilework.runtime.image import Image, Step
 from tilework.runtime.module import Module
+from tilework.runtime.repeats import trips_of
 
 LARGE = 0.1
 """A gap above this share of the tasks' sum is worth explaining."""
@@ -127,15 +128,15 @@ def explain_gap(
     groups: dict[str, list[int]] = {}
     for i, step in enumerate(image.steps):
         groups.setdefault(step.symbol, []).append(i)
-    rows = []
+    trips, rows = trips_of(image.repeats, len(image.steps)), []
     for members in groups.values():
-        step = image.steps[members[0]]
+        step, calls = image.steps[members[0]], sum(trips[i] for i in members)
         record = None if step.task is None else report[step.task].latency_s
-        recorded = 1e3 * record * len(members) if record else None
-        lone = len(members) * alone[step.symbol]
+        recorded = 1e3 * record * calls if record else None
+        lone = calls * alone[step.symbol]
         network = sum(inside[i] for i in members)
         why = _why(step, image, roof, recorded, lone, network)
-        rows.append(KernelGap(step.desc, len(members), recorded, lone, network, why))
+        rows.append(KernelGap(step.desc, calls, recorded, lone, network, why))
     rows.sort(key=lambda r: -r.extra_ms)
     at = ", ".join(f"{name} = {n}" for name, n in module.point_at().items())
     return Gap(end_to_end_ms, sum(r.recorded_ms or 0.0 for r in rows), tuple(rows), at)

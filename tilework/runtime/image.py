@@ -26,13 +26,14 @@ from tilework.index.extents import Extent, known, known_shape, nbytes, shape_at
 from tilework.index.symbols import Point, Symbol, Symbolic
 from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
+from tilework.runtime.repeats import Repeat, moving
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 """Of images, and of how their code is called. A module runs under every version of Tilework that
 has the same number here; raise it when a field of an image, or what code expects of its caller,
 changes its meaning."""
-ABI_READ = (4, ABI_VERSION)
-"""What is read: those of 4 have no symbols, and are else the same."""
+ABI_READ = (4, 5, ABI_VERSION)
+"""What is read: those of 4 have no symbols, those of 5 no repeats, and are else the same."""
 
 
 class Ref(NamedTuple):
@@ -178,9 +179,9 @@ class Step:
     """One kernel call: the function, its arguments, and what to say of it in tables.
 
     Attributes:
-        flops: operations that the call makes: of sparse weights, what is stored.
-        nbytes: bytes of its arguments, each counted once: the traffic if nothing is cached. Of a
-            table, the rows that are found by data.
+        flops: operations that the call makes, at all trips: of sparse weights, what is stored.
+        nbytes: bytes of its arguments, each counted once at each trip: the traffic if nothing is
+            cached. Of a table, the rows that are found by data.
         constant_bytes: those of them that are constants, whatever a run brings.
         task: number of its task in `Image.report`; None if it was not worth tuning.
     """
@@ -336,6 +337,7 @@ class Image:
         lifetimes: of intermediate values, in calls, where shapes are symbolic.
         places: where references to ``place`` begin.
         rooms: see `Ends`.
+        repeats: steps that are taken again and again, in order; none in two of them.
     """
 
     name: str
@@ -356,6 +358,22 @@ class Image:
     lifetimes: tuple[Lifetime, ...] = ()
     places: tuple[Place, ...] = ()
     rooms: tuple[Room, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
+
+    @cached_property
+    def refs(self) -> tuple[Ref, ...]:
+        """The arguments of all steps."""
+        return tuple(r for step in self.steps for r in step.args)
+
+    @cached_property
+    def numbers(self) -> tuple[Extent, ...]:
+        """What stands behind them in a run's table: of all repeats, trips and advances."""
+        return tuple(n for repeat in self.repeats for n in repeat.numbers)
+
+    @cached_property
+    def moving(self) -> dict[int, Extent]:
+        """Of arguments that move on, by their number in `refs`, the way to the last trip."""
+        return moving(self.repeats, [len(step.args) for step in self.steps])
 
     @cached_property
     def ends(self) -> Ends:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilework.index.extents import known
 from tilework.runtime.bound import new_outputs, random_inputs
 from tilework.runtime.contexts import Contexts
+from tilework.runtime.image import Step
+from tilework.runtime.repeats import trips_of
 from tilework.runtime.samples import take_samples
 from tilework.runtime.sites import Site
 from tilework.runtime.timing import KernelTime
@@ -20,7 +24,8 @@ def within_runs(contexts: Contexts, site: Site, threads: int, repeat: int) -> li
         runs = [context.profile(buffers, threads) for _ in range(max(repeat, 1))]
     seconds = np.maximum(np.median(runs, axis=0), 1e-9)
     total = float(np.sum(seconds))
-    roof = contexts.loaded().roofline(threads)
+    roof, image = contexts.loaded().roofline(threads), site.image
+    trips = trips_of(image.repeats, len(image.steps))
     return [
         KernelTime(
             step.name,
@@ -29,11 +34,18 @@ def within_runs(contexts: Contexts, site: Site, threads: int, repeat: int) -> li
             share=s / total,
             gflops=step.operations / s * 1e-9,
             gb_per_s=known(step.nbytes) / s * 1e-9,
-            roofline=roof.seconds(step, site.image) / s,
+            roofline=times * roof.seconds(_once(step, times), image) / s,
             symbol=step.symbol,
         )
-        for step, s in zip(site.image.steps, seconds.tolist(), strict=True)
+        for step, s, times in zip(image.steps, seconds.tolist(), trips, strict=True)
     ]
+
+
+def _once(step: Step, trips: int) -> Step:
+    """A step at one of its trips."""
+    if trips <= 1:
+        return step
+    return replace(step, flops=step.operations / trips, nbytes=known(step.nbytes) // trips)
 
 
 def alone(contexts: Contexts, site: Site, threads: int) -> dict[str, float]:

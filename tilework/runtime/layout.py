@@ -51,8 +51,9 @@ class Laid(NamedTuple):
     Attributes:
         arena_bytes: memory of all intermediate values.
         workspaces: as `Image.workspaces`.
-        starts: where the arguments of all steps begin in their blocks, in bytes; those in io
-            buffers at 0. Points of one layout have the same array.
+        starts: where the arguments of all steps begin in their blocks, in bytes, those in io
+            buffers at 0; then `Image.numbers`. Points of one layout have the same array, unless
+            these differ.
         behind: of each io buffer, where in it the positions of its input end, in bytes.
     """
 
@@ -74,8 +75,7 @@ class Plan:
         self._image = image
         self._arena = Arena(image.lifetimes)
         self._layouts: tuple[Layout, ...] = ()
-        refs = [r for step in image.steps for r in step.args]
-        io = image.io_values
+        refs, io = image.refs, image.io_values
         behind = [
             behind_in(image.ends, n) if n in image.ends.continued else 0 for n in range(len(io))
         ]
@@ -89,6 +89,7 @@ class Plan:
             [p.offset for p in image.places],
             [n for pair in image.workspaces for n in pair],
             behind,
+            [-n if _falls(n) else n for n in image.numbers],
         )
         groups = (*needed, *map(_open, (sizes, more, _rooms(image, refs, behind))))
         self._proved = not any(map(_open, groups))
@@ -98,7 +99,9 @@ class Plan:
         self._of = np.array([distinct.index(v.size) for v in image.lifetimes], np.int64)
         self._counts = np.bincount(self._of, minlength=len(distinct)).astype(np.int64)
         self._grows = np.array([isinstance(size, Symbolic) for size in distinct], np.int64)
-        self._moves = any(isinstance(p.offset, Symbolic) for p in image.places)
+        self._signs = np.array([-1 if _falls(n) else 1 for n in image.numbers], np.int64)
+        changing = (*(p.offset for p in image.places), *image.numbers)
+        self._moves = any(isinstance(n, Symbolic) for n in changing)
         self._lifetimes = np.array([p.lifetime for p in image.places], np.int64)
         self._inside = np.array([i for i, r in enumerate(refs) if r.space == "place"], np.int64)
         self._place = np.array([r.at for r in refs if r.space == "place"], np.int64)
@@ -113,20 +116,23 @@ class Plan:
         numbers = self._sizes.at(values)
         if not self._proved and numbers.min(initial=0) < 0:
             self._refuse(values, self._wrong(numbers))
-        sizes, offsets, workspaces, behind = [numbers[p] for p in self._parts[:4]]
-        layout = self._layout(sizes, offsets)
+        sizes, offsets, workspaces, behind, repeats = [numbers[p] for p in self._parts[:5]]
+        layout = self._layout(sizes, offsets, repeats)
         most = 0 if self._proved else int(numbers.max(initial=0))
         if max(most, layout.arena_bytes) >= _MOST_BYTES:
             self._refuse(values, f"a block of {max(most, layout.arena_bytes)} bytes")
         flat = iter(workspaces.tolist())
-        starts = self._starts(layout.begins, offsets) if self._moves else layout.starts
+        starts = layout.starts
+        if self._moves:
+            starts = self._starts(layout.begins, offsets, repeats)
         return Laid(layout.arena_bytes, tuple(zip(flat, flat, strict=True)), starts, behind)
 
     def nowhere(self) -> Laid:
         """Where nothing is computed."""
-        return Laid(0, (), np.zeros_like(self._fixed), np.zeros(0, np.int64))
+        count = len(self._fixed) + len(self._signs)
+        return Laid(0, (), np.zeros(count, np.int64), np.zeros(0, np.int64))
 
-    def _layout(self, sizes: Integers, offsets: Integers) -> Layout:
+    def _layout(self, sizes: Integers, offsets: Integers, repeats: Integers) -> Layout:
         """An arena in which values of these sizes lie.
 
         As long as all fit into one that was laid out before, they share it, unless it is much too
@@ -144,13 +150,13 @@ class Plan:
             sizes = sizes + self._grows * np.maximum(sizes // 8, _SPARE)
         places, arena_bytes = self._arena.place(sizes[self._of].tolist())
         begins = np.array(places, np.int64)
-        starts = self._starts(begins, offsets)
+        starts = self._starts(begins, offsets, repeats)
         new = Layout(sizes, int(self._counts @ sizes), begins, arena_bytes, starts)
         self._layouts = (new, *layouts[: KEPT - 1])
         return new
 
-    def _starts(self, begins: Integers, offsets: Integers) -> Integers:
-        starts = self._fixed.copy()
+    def _starts(self, begins: Integers, offsets: Integers, repeats: Integers) -> Integers:
+        starts = np.concatenate((self._fixed, self._signs * repeats))
         starts[self._inside] = (begins[self._lifetimes] + offsets)[self._place]
         return starts
 
@@ -165,6 +171,11 @@ class Plan:
         pairs = zip(self._image.symbols, values, strict=True)
         at = ", ".join(f"{s.name} = {n}" for s, n in pairs)
         raise ModuleError(f"module {self._image.name} cannot run at {at}: {wrong}")
+
+
+def _falls(number: Extent) -> bool:
+    """Whether a number is negative at every point, or 0; those that are not never are."""
+    return range_of(number)[1] <= 0
 
 
 def _open(extents: Iterable[Extent]) -> list[Extent]:
@@ -189,10 +200,10 @@ def _rooms(image: Image, refs: Iterable[Ref], behind: Sequence[Extent]) -> list[
     """What is left of a block behind each reference, in bytes; of numbers, the least alone."""
     io = [v.nbytes for v in image.io_values]
     places = [image.lifetimes[p.lifetime].size - p.offset for p in image.places]
-    constants = image.constants.nbytes
+    constants, moving = image.constants.nbytes, image.moving
     out: dict[Extent, None] = {}
     least = 0
-    for space, at, reach in refs:
+    for i, (space, at, reach) in enumerate(refs):
         if space == "place":
             left = places[at] - reach
         elif space == "io":
@@ -201,8 +212,13 @@ def _rooms(image: Image, refs: Iterable[Ref], behind: Sequence[Extent]) -> list[
             left = io[at] - behind[at] - reach
         else:
             left = (constants - at if space == "constant" else 8) - reach
-        if isinstance(left, int):
-            least = min(least, left)
-        else:
-            out[left] = None
+        lefts = [left]
+        if i in moving:  # the last trip's begins within the block, too, and ends there
+            start = image.places[at].offset if space == "place" else 0
+            lefts += [start + moving[i], left - moving[i]]
+        for one in lefts:
+            if isinstance(one, int):
+                least = min(least, one)
+            else:
+                out[one] = None
     return [least, *out]

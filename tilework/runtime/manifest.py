@@ -26,13 +26,15 @@ _BLOCKS = ("constants", "code")
 """What of an image is no JSON: members of the module file by themselves."""
 _SYMBOLIC = ("symbols", "lifetimes", "places")
 """What stands there only where shapes are symbolic."""
+_SOMETIMES = ("rooms", "repeats")
+"""What stands there only where there is any."""
 _EXTENT = Union[int, Symbolic]  # noqa: UP007
 
 
 def image_to_json(image: Image) -> dict[str, Any]:
     """All of an image but its code and constants."""
     left = _BLOCKS if image.symbols else (*_BLOCKS, *_SYMBOLIC)
-    left = left if image.rooms else (*left, "rooms")
+    left = (*left, *(name for name in _SOMETIMES if not getattr(image, name)))
     data = {f.name: to_json(getattr(image, f.name)) for f in fields(Image) if f.name not in left}
     return data | ({"symbols": table_document(image.symbols)} if image.symbols else {})
 
@@ -51,8 +53,8 @@ def image_from_json(data: Any) -> Image:
         data = {name: value for name, value in data.items() if name != "symbols"}
     else:
         given |= dict.fromkeys(_SYMBOLIC, ())
-    if isinstance(data, dict) and "rooms" not in data:
-        given["rooms"] = ()
+    if isinstance(data, dict):
+        given |= {name: () for name in _SOMETIMES if name not in data}
     image: Image = _object(Image, data, "image", symbols, given)
     return image
 

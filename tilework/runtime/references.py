@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilework.errors import ModuleError
 from tilework.index.extents import known, most
-from tilework.index.symbols import symbols_of
+from tilework.index.symbols import range_of, symbols_of
 from tilework.runtime.arrays import ALIGN
 from tilework.runtime.image import Image, Ref, Value
 from tilework.runtime.solve import Solver
@@ -30,6 +30,7 @@ def check_references(image: Image) -> None:
     _check(1 <= image.num_threads <= _MOST_THREADS, f"{image.num_threads} threads")
     _check(1 <= image.cores <= _MOST_THREADS, f"{image.cores} cores")
     _check(0 <= image.arena_bytes < _MOST_BYTES, f"an arena of {image.arena_bytes} bytes")
+    _check_repeats(image)
     if image.symbols:
         _check_symbolic(image)
     else:
@@ -50,9 +51,35 @@ def _check_static(image: Image) -> None:
         )
     sizes = _io_sizes(image)
     blocks = {"arena": image.arena_bytes, "constant": image.constants.nbytes}
+    moving, number = image.moving, 0
     for i, step in enumerate(image.steps):
         for ref in step.args:
-            _check_ref(ref, blocks, sizes, f"step {i} ({step.name})")
+            where = f"step {i} ({step.name})"
+            _check_ref(ref, blocks, sizes, where)
+            if number in moving:
+                _check_ref(ref, blocks, sizes, where, known(moving[number]))
+            number += 1
+
+
+def _check_repeats(image: Image) -> None:
+    """Each repeats steps that no other one does, with an advance for each argument."""
+    end = 0
+    for repeat in image.repeats:
+        steps = image.steps[repeat.first : repeat.first + repeat.count]
+        _check(
+            end <= repeat.first and 0 < repeat.count == len(steps),
+            f"repeats of {repeat.count} steps from {repeat.first} on",
+        )
+        end = repeat.first + repeat.count
+        count = sum(len(step.args) for step in steps)
+        _check(len(repeat.advances) == count, f"{len(repeat.advances)} advances for {count}")
+        low, high = range_of(repeat.trips)
+        _check(low >= 0 and high < _MOST_BYTES, f"{repeat.trips} trips")
+        for each in repeat.advances:
+            low, high = range_of(each)
+            _check(low >= 0 or high <= 0, f"an advance by {each} bytes")
+    stray = set(symbols_of(image.numbers)) - set(image.symbols)
+    _check(not stray, f"repeats by the symbols {[s.name for s in stray]}")
 
 
 def _check_symbolic(image: Image) -> None:
@@ -146,14 +173,15 @@ def _check_value(value: Value) -> None:
     )
 
 
-def _check_ref(ref: Ref, blocks: dict[str, int], io: list[int], where: str) -> None:
+def _check_ref(ref: Ref, blocks: dict[str, int], io: list[int], where: str, away: int = 0) -> None:
+    """Whether a reference lies in its block, so many bytes further on."""
     if ref.space == "io":
         _check(0 <= ref.at < len(io), f"{where} refers to io buffer {ref.at} of {len(io)}")
         start, size = 0, io[ref.at]
     else:
         _check(ref.space in blocks, f"{where} refers to '{ref.space}'")
         start, size = ref.at, blocks[ref.space]
-    reach = known(ref.nbytes)
+    start, reach = start + away, known(ref.nbytes)
     _check(
         start >= 0 and reach >= 0 and start + reach <= size,
         f"{where} refers to bytes {start} to {start + reach} of the {size} of '{ref.space}'",

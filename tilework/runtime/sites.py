@@ -70,7 +70,7 @@ class Site:
         if not whole.symbols:
             return whole
         starts = self.laid.starts.tolist()
-        refs = zip((r for s in whole.steps for r in s.args), starts, strict=True)
+        refs = zip(whole.refs, starts, strict=False)  # behind these are numbers of repeats
         steps = []
         for step in whole.steps:
             args = tuple(_ref(*next(refs), at) for _ in step.args)
@@ -82,7 +82,7 @@ class Site:
         return replace(
             whole, inputs=self.ends.inputs, outputs=self.ends.outputs, steps=tuple(steps),
             arena_bytes=self.arena_bytes, workspaces=self.laid.workspaces, lifetimes=(),
-            places=(), rooms=self.ends.rooms,
+            places=(), rooms=self.ends.rooms, repeats=tuple(r.at(at) for r in whole.repeats),
         )  # fmt: skip
 
     @cached_property
@@ -190,8 +190,8 @@ def _after(ends: Ends) -> list[Value]:
 
 def static_site(image: Image) -> Site:
     """The only site of an image without symbols."""
-    refs = [r for step in image.steps for r in step.args]
-    starts = np.array([0 if r.space == "io" else r.at for r in refs], np.int64)
+    places = [0 if r.space == "io" else r.at for r in image.refs]
+    starts = np.array([*places, *map(known, image.numbers)], np.int64)
     pairs = tuple((known(shared), known(each)) for shared, each in image.workspaces)
     behind: Integers = np.zeros(len(image.io_values), np.int64)
     return Site(image, (), Laid(image.arena_bytes, pairs, starts, behind))

@@ -41,6 +41,8 @@ class Target:
     """What messages call it."""
     ranges: ClassVar[bool] = False
     """Whether one program of the kind may be for all extents within ranges."""
+    repeats: ClassVar[bool] = False
+    """Whether its modules repeat calls, as often as a run says."""
     num_cores: int = field(init=False, default=1)
     platform: str = field(init=False, default=HOST_PLATFORM)
     run: str = field(init=False, default="device")

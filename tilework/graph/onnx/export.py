@@ -12,6 +12,7 @@ from tilework.graph.onnx.write import WRITERS, Writer
 from tilework.graph.passes.convert_layout import convert_layout
 from tilework.graph.passes.multiply_packed import multiply_packed
 from tilework.graph.sparse import densify
+from tilework.graph.unrolled import unrolled
 
 OPSET = 17
 IR_VERSION = 8
@@ -37,7 +38,7 @@ def to_model(net: Network) -> ModelProto:
     from onnx import helper
 
     # a product that may round its data to bytes does so in the file, too
-    inner = convert_layout(densify(multiply_packed(net)), "NCHW")
+    inner = convert_layout(densify(multiply_packed(unrolled(net))), "NCHW")
     writer = Writer(inner, net.outputs)
     for node in inner.nodes:
         if node.op not in WRITERS:

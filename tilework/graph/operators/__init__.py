@@ -15,6 +15,7 @@ from tilework.graph.operators import (
     blocks,
     elementwise,
     indexing,
+    loops,
     matrices,
     normal,
     packed,
@@ -46,7 +47,7 @@ MAX_RANK = 32
 
 _FAMILIES = (
     windows, matrices, sparse, normal, elementwise, reductions, views, indexing, blocks,
-    transposed, quantized, packed, recurrent,
+    transposed, quantized, packed, recurrent, loops,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {o.name: o for family in _FAMILIES for o in family.OPERATORS}

@@ -69,6 +69,8 @@ def _frozen(value: Any) -> Hashable:
             return (str(value.dtype), value.shape, value.tobytes())
         case str():
             return value
+        case Network():  # the body of a loop
+            return id(value)
         case Sequence():
             return tuple(map(_frozen, value))
     return (type(value).__name__, repr(value))

@@ -24,6 +24,7 @@ from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked
 from tilework.overriding import override
 from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.stages import stage, watch_here
 from tilework.target import Target
 from tilework.target.host import HOST_PLATFORM
@@ -153,10 +154,18 @@ class CpuBuilder(Builder):
         return team_to_load() if here and not target.missing_on_host() else None
 
     @override
-    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CpuTarget) -> Linked:
+    def link(
+        self,
+        steps: Sequence[Step],
+        kernels: Sequence[Kernel],
+        target: CpuTarget,
+        repeats: Sequence[Repeat] = (),
+    ) -> Linked:
         """Object files: ``run.o`` holds the functions that call all kernels."""
         code = {f"{symbol}.o": code for k in kernels for symbol, code in k.objects}
-        return Linked({"run.o": driver_object(steps, target), **code}, used_features(target))
+        return Linked(
+            {"run.o": driver_object(steps, target, repeats), **code}, used_features(target)
+        )
 
 
 BUILDER = CpuBuilder()

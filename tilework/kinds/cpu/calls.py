@@ -5,10 +5,13 @@ A kernel and the function ``tilework_run`` that calls all kernels of a network h
     void f(void **table, void *workspace, int32_t threads)
 
 For a kernel, ``table`` holds its arguments: inputs, outputs, then its symbols, each a pointer to a
-64-bit integer. For a network it holds those of all calls, one after another; where shapes are
-symbolic, then a pointer to `SITE_WORDS` 64-bit integers, zeros at first, in which the runtime of
-threads keeps what it has seen of runs at these shapes. ``tilework_profile`` also stores the time
-of ``clock`` before the first call and after each:
+64-bit integer. For a network it holds those of all calls, one after another. Behind them are, of
+calls that are repeated, 64-bit integers: how often, and by how many bytes each argument moves on
+from one trip to the next. Where shapes are symbolic, the last one is a pointer to `SITE_WORDS`
+64-bit integers, zeros at first, in which the runtime of threads keeps what it has seen of runs at
+these shapes. ``tilework_profile`` also stores the time of ``clock`` before the first call and
+after each. Behind one that is repeated that is the time before it and what all trips took, with
+any number of nanoseconds; its stamp held zeros:
 
     void f(void **table, void *workspace, int32_t threads, int32_t clock, struct timespec *stamps)
 

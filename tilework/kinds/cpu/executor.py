@@ -123,6 +123,7 @@ _STEPS = 8
 """How far what was chosen holds: two octaves of a symbol."""
 _BLOCKS = {"arena": 0, "place": 0, "constant": 1, "io": 2, "behind": 2, "symbol": 3}
 """The blocks that arguments lie in, as a context numbers them."""
+_NUMBERS = 4
 
 
 def _about(number: int) -> int:
@@ -150,20 +151,20 @@ def _near(
 
 
 class _Arguments:
-    """Where the arguments of all steps lie, in order.
+    """Where the arguments of all steps lie, in order, and behind them the numbers of repeats.
 
     Attributes:
-        blocks: the number of the block of each, as in `_BLOCKS`.
+        blocks: the number of the block of each, as in `_BLOCKS`; numbers are of one at address 0.
         io: those that lie in io buffers.
         slots: of these, the number of the buffer; so many more if behind its input's positions.
     """
 
     def __init__(self, image: Image) -> None:
-        refs = [r for step in image.steps for r in step.args]
-        count = len(image.io_values)
+        refs, count = image.refs, len(image.io_values)
         io = [(i, r.at + count * (r.space == "behind")) for i, r in enumerate(refs)]
         io = [(i, slot) for i, slot in io if _BLOCKS[refs[i].space] == _BLOCKS["io"]]
-        self.blocks = np.array([_BLOCKS[r.space] for r in refs], np.int64)
+        blocks = [_BLOCKS[r.space] for r in refs] + [_NUMBERS] * len(image.numbers)
+        self.blocks = np.array(blocks, np.int64)
         self.io = np.array([i for i, _ in io], np.int64)
         self.slots = np.array([slot for _, slot in io], np.int64)
 
@@ -199,7 +200,7 @@ class CpuContext(Context):
             self._arena = kept_memory(site.arena_bytes, bool(site.values))
         if self._starts is not site.laid.starts:
             self._starts = site.laid.starts
-            blocks = (self._arena, self._image.constants, None, self._symbols)
+            blocks = (self._arena, self._image.constants, None, self._symbols, None)
             bases = [0 if block is None else address(block) for block in blocks]
             at = np.array(bases, np.int64)[self._arguments.blocks]
             np.add(at, self._starts, out=self._entries)

@@ -52,6 +52,7 @@ class CpuTarget(Target):
     kind: ClassVar[str] = "llvm"
     machine: ClassVar[str] = "CPU"
     ranges: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
     mcpu: str = field(init=False)
     mattr: str = field(init=False)
     triple: str = field(init=False)

@@ -19,6 +19,7 @@ from tilework.lower.kernel import Kernel, kernel_args
 from tilework.lower.protocol import Builder, Linked, Lowered
 from tilework.overriding import override
 from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
@@ -98,7 +99,13 @@ class CudaBuilder(Builder):
         return f"{nvrtc.compiler_name().lower().replace(' ', '')}.{digest[:8]}"
 
     @override
-    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: CudaTarget) -> Linked:
+    def link(
+        self,
+        steps: Sequence[Step],
+        kernels: Sequence[Kernel],
+        target: CudaTarget,
+        repeats: Sequence[Repeat] = (),
+    ) -> Linked:
         """Launches and code of all kernels; functions that several share are there once.
 
         Raises:

@@ -15,6 +15,7 @@ from tilework.lower.protocol import Builder, Linked, lowering_of
 from tilework.lower.serial import FORMAT, program_to_json
 from tilework.overriding import override
 from tilework.runtime.image import Step
+from tilework.runtime.repeats import Repeat
 from tilework.space import SearchSpace
 from tilework.task import SearchTask
 
@@ -41,7 +42,13 @@ class ReferenceBuilder(Builder):
         free = overwritable(program) - lowered.packing.keys()
         return Kernel(symbol, ((symbol, text),), code_hash, args, 0, 0, overwritable=free)
 
-    def link(self, steps: Sequence[Step], kernels: Sequence[Kernel], target: Any) -> Linked:
+    def link(
+        self,
+        steps: Sequence[Step],
+        kernels: Sequence[Kernel],
+        target: Any,
+        repeats: Sequence[Repeat] = (),
+    ) -> Linked:
         """The programs as they are: the executor calls them in the order of the steps."""
         code = {piece(symbol): text for k in kernels for symbol, text in k.objects}
         return Linked(code, (FORMAT,))

@@ -7,7 +7,7 @@ there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,12 +145,28 @@ class ReferenceContext(Context):
 
     @override
     def run(self, buffers: Sequence[Array], threads: int) -> None:
-        for step in self._image.steps:
-            self._call(step, buffers, threads)
+        self.profile(buffers, threads)
 
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
         """Run once and return the seconds that each step counted."""
-        return np.array([self._call(step, buffers, threads) for step in self._image.steps])
+        spent = np.zeros(len(self._image.steps))
+        for number, away in self._in_order():
+            spent[number] += self._call(self._image.steps[number], buffers, threads, away=away)
+        return spent
+
+    def _in_order(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """Numbers of steps as they are taken, and how many bytes the arguments have moved on."""
+        steps, end = self._image.steps, 0
+        for repeat in self._image.repeats:
+            for number in range(end, repeat.first):
+                yield number, [0] * len(steps[number].args)
+            end = repeat.first + repeat.count
+            for trip in range(known(repeat.trips)):
+                away = iter([trip * known(each) for each in repeat.advances])
+                for number in range(repeat.first, end):
+                    yield number, [next(away) for _ in steps[number].args]
+        for number in range(end, len(steps)):
+            yield number, [0] * len(steps[number].args)
 
     @override
     def bind(self, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
@@ -172,7 +188,12 @@ class ReferenceContext(Context):
         return call
 
     def _call(
-        self, step: Step, buffers: Sequence[Array], threads: int, keep: bool = True
+        self,
+        step: Step,
+        buffers: Sequence[Array],
+        threads: int,
+        keep: bool = True,
+        away: Sequence[int] | None = None,
     ) -> float:
         """Interpret one step; returns the seconds that it counted."""
         program = self._programs[step.symbol]
@@ -181,8 +202,10 @@ class ReferenceContext(Context):
         at = dict(zip(program.symbols, numbers, strict=True))
         try:
             arrays = [
-                _view(self._block(ref.space, ref.at, buffers), buffer, at)
-                for ref, buffer in zip(step.args, expected, strict=False)
+                _view(self._block(ref.space, ref.at, buffers, further), buffer, at)
+                for ref, buffer, further in zip(
+                    step.args, expected, away or [0] * len(step.args), strict=False
+                )
             ]
             first, meter = len(program.inputs), Meter()
             results = interpret(program, arrays[:first], at=at, threads=threads, meter=meter)
@@ -193,12 +216,12 @@ class ReferenceContext(Context):
                 output[...] = result
         return seconds(meter)
 
-    def _block(self, space: str, at: int, buffers: Sequence[Array]) -> Array:
-        """The bytes from an argument's first element on."""
+    def _block(self, space: str, at: int, buffers: Sequence[Array], away: int = 0) -> Array:
+        """The bytes from an argument's first element on, which has moved on so far."""
         if space in ("io", "behind"):
             start = known(behind_in(self._image.ends, at)) if space == "behind" else 0
-            return buffers[at].reshape(-1).view(np.uint8)[start:]
-        return (self._arena if space == "arena" else self._image.constants)[at:]
+            return buffers[at].reshape(-1).view(np.uint8)[start + away :]
+        return (self._arena if space == "arena" else self._image.constants)[at + away :]
 
 
 def _view(block: Array, buffer: Buffer, at: Point) -> Array:

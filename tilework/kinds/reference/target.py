@@ -21,6 +21,7 @@ class ReferenceTarget(Target):
 
     kind: ClassVar[str] = "reference"
     ranges: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         options = parse_options(self.text.split()[1:], self.text, ("num-cores",))

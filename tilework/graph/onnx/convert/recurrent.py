@@ -7,17 +7,19 @@ With T steps, a batch of B, G gates and H hidden units, each direction is
 
 All values are matrices of [B, H] or [B, G * H], so that what a step reads lies in the product's
 result, what it writes lies in the layer's, and nothing is copied; every step is the same task.
+Where there are many, or a run decides how many, a step is the body of a node that repeats it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
-from tilework.frozen import frozen
+from tilework.graph.ir import Builder
 from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.context import (
     Converter,
@@ -27,15 +29,21 @@ from tilework.graph.onnx.context import (
     attributes,
     optional,
 )
+from tilework.graph.onnx.convert.cells import (
+    STEPS,
+    Cell,
+    Function,
+    State,
+    function_named,
+    stepped,
+)
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import known
+from tilework.index.symbols import Symbolic, range_of
 
 if TYPE_CHECKING:
     import onnx
 
-Function = Callable[[Value], Value]
-State = tuple[Value, ...]
-"""The hidden state, and the cell state of an LSTM: [B, H] each."""
 
 _DEFAULTS = {
     "RNN": ("tanh",),
@@ -46,104 +54,15 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _NODES = {"RNN": 5, "GRU": 20, "LSTM": 20}
 """Nodes of a step, about."""
 
+_MANY = 64
+"""Steps from which on they are repeated: fewer are as fast, or faster, one after another, and soon
+compiled."""
+
 _ALPHA = {
     "affine": 1.0, "elu": 1.0, "hardsigmoid": 0.2, "leakyrelu": 0.01, "scaledtanh": 1.0,
     "thresholdedrelu": 1.0,
 }  # fmt: skip
 _BETA = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
-_OPERATORS = {
-    "elu": "elu", "hardsigmoid": "hard_sigmoid", "leakyrelu": "leaky_relu", "relu": "relu",
-    "sigmoid": "sigmoid", "softplus": "softplus", "softsign": "softsign", "tanh": "tanh",
-    "thresholdedrelu": "thresholded_relu",
-}  # fmt: skip
-
-
-@frozen(eq=False)
-class _Cell:
-    """One direction of a layer.
-
-    Attributes:
-        weights: of the hidden state, [G * H, H].
-        bias: of the hidden state, [G * H], where it is not part of what is projected.
-        peepholes: of an LSTM: [H] for the gates i, o and f.
-        functions: activations.
-        limit: of what gates and candidates are before their activation, on both sides; 0: none.
-        flag: of an LSTM, whether i and f are coupled; of a GRU, whether the hidden state is
-            multiplied before it is reset.
-        usual: whether activations are those of the standard, and nothing is limited.
-    """
-
-    weights: Value
-    bias: Value | None
-    peepholes: tuple[Value, ...]
-    functions: tuple[Function, ...]
-    limit: float
-    flag: bool
-    usual: bool
-
-    def limited(self, x: Value) -> Value:
-        """A gate or candidate before its activation."""
-        return x.op("clip", low=-self.limit, high=self.limit) if self.limit else x
-
-    def gates(self, h: Value, x: Value, first: int = 0) -> Value:
-        """Some gates before their activation, by the columns of ``x``, those from ``first`` on."""
-        weights = self.weights.part(0, first, x.shape[1])
-        return h.op("dense", weights) + x
-
-
-def _columns(x: Value, count: int) -> list[Value]:
-    width = x.sizes[1] // count
-    return [x.part(1, n * width, width) for n in range(count)]
-
-
-def _rnn(cell: _Cell, x: Value, state: State) -> State:
-    return (cell.functions[0](cell.limited(cell.gates(state[0], x))),)
-
-
-def _gru(cell: _Cell, x: Value, state: State) -> State:
-    """Gates z and r, and the candidate: the new state is between it and the old one."""
-    (h,), (f, g) = state, cell.functions
-    hidden = h.sizes[1]
-    if cell.flag:
-        y = h.op("dense", cell.weights)
-        if cell.bias is not None:
-            y = y + cell.bias
-        if cell.usual:
-            return (x.op("gru_cell", y, h),)
-        z, r, candidate = _columns(y, 3)
-        xz, xr, xh = _columns(x, 3)
-        z, reset = f(cell.limited(z + xz)), f(cell.limited(r + xr))
-        new = g(cell.limited(reset * candidate + xh))
-    else:
-        z, reset = _columns(f(cell.limited(cell.gates(h, x.part(1, 0, 2 * hidden)))), 2)
-        last = cell.gates(reset * h, x.part(1, 2 * hidden, hidden), 2 * hidden)
-        new = g(cell.limited(last))
-    return (new + z * (h - new),)
-
-
-def _lstm(cell: _Cell, x: Value, state: State) -> State:
-    """Gates i, o and f, and the candidate that i lets into the cell."""
-    (h, c), (f, g, last) = state, cell.functions
-    gates = cell.gates(h, x)
-    if cell.usual and not cell.peepholes and not cell.flag:
-        c = gates.op("lstm_cell", c)
-        return gates.op("lstm_output", c), c
-    i, o, forget, candidate = _columns(gates, 4)
-    if cell.peepholes:
-        i, forget = i + c * cell.peepholes[0], forget + c * cell.peepholes[2]
-    i = f(cell.limited(i))
-    kept = 1 - i if cell.flag else f(cell.limited(forget))
-    c = kept * c + i * g(cell.limited(candidate))
-    if cell.peepholes:
-        o = o + c * cell.peepholes[1]
-    return f(cell.limited(o)) * last(c), c
-
-
-_STEPS: dict[str, Callable[[_Cell, Value, State], State]] = {
-    "RNN": _rnn,
-    "GRU": _gru,
-    "LSTM": _lstm,
-}
 
 
 def _convert(kind: str) -> Converter:
@@ -163,9 +82,11 @@ class _Layer:
         x = value(c, node.input[0])
         if self._by_batch:
             x = x.transpose(1, 0, 2)
-        self._steps, (self._batch, size) = known(x.shape[0]), x.shape[1:]
+        self._steps, self._batch, size = x.shape
         self._directions, _, self._hidden = c.sizes(node.input[2])
-        _check_size(self._directions * self._steps, _NODES[kind])
+        self._repeats = isinstance(self._steps, Symbolic) or self._steps >= _MANY
+        if not isinstance(self._steps, Symbolic):
+            _check_size(self._directions * self._steps, _NODES[kind])
         self._x = x.reshape(self._steps * self._batch, size)
         self._valid = self._mask()
 
@@ -179,38 +100,85 @@ class _Layer:
             runs.append(self._run(d, tuple(functions[d * each : (d + 1) * each]), back))
         b, directions, hidden = self._batch, self._directions, self._hidden
         along = 1 if self._by_batch else 0
-        rows = _joined(
-            [h for step in zip(*(y for y, _ in runs), strict=True) for h in step], along
-        )
+        y = self._masked(self._all_steps([y for y, _ in runs]))
         lasts = [_joined([last[n] for _, last in runs], along) for n in range(len(runs[0][1]))]
+        shape = (b, directions, hidden) if self._by_batch else (directions, b, hidden)
+        return [y.name, *(s.reshape(*shape).name for s in lasts)]
+
+    def _all_steps(self, runs: Sequence[Sequence[Value]]) -> Value:
+        """What all steps of each direction give, as the layer's result."""
+        b, steps, directions, hidden = self._batch, self._steps, self._directions, self._hidden
+        if self._repeats:  # all of a direction are one value
+            each = [y.reshape(steps, b, hidden) for (y,) in runs]
+            if self._by_batch:
+                each = [y.transpose(1, 0, 2).reshape(b, steps, 1, hidden) for y in each]
+                return _joined(each, 2)
+            return _joined([y.reshape(steps, 1, b, hidden) for y in each], 1)
+        rows = _joined(
+            [h for step in zip(*runs, strict=True) for h in step], 1 if self._by_batch else 0
+        )
         if self._by_batch:
-            y = rows.reshape(b, self._steps, directions, hidden)
-            return [self._masked(y).name, *(s.reshape(b, directions, hidden).name for s in lasts)]
-        y = rows.reshape(self._steps, directions, b, hidden)
-        return [self._masked(y).name, *(s.reshape(directions, b, hidden).name for s in lasts)]
+            return rows.reshape(b, steps, directions, hidden)
+        return rows.reshape(steps, directions, b, hidden)
 
     def _run(
         self, d: int, functions: tuple[Function, ...], back: bool
     ) -> tuple[list[Value], State]:
-        """One direction: the hidden state at each step, in order of time, and the last state."""
+        """One direction: the hidden state at each step, in order of time, and the last state.
+
+        Where steps are repeated, those of all are one value, [T * B, H].
+        """
         cell, bias = self._cell(d, functions)
         projected = self._projected(d)
         if bias is not None:
             projected = projected + bias
         count = 2 if self._kind == "LSTM" else 1
         state: State = tuple(self._initial(5 + n, d) for n in range(count))
-        step, b = _STEPS[self._kind], self._batch
+        b = self._batch
+        if self._repeats:
+            return self._repeated(cell, projected, state, back)
         hs: list[Value] = []
-        for t in reversed(range(self._steps)) if back else range(self._steps):
-            new = step(cell, projected.part(0, t * b, b), state)
-            if self._valid is not None:
-                goes_on = self._valid.part(0, t * b, b)
-                new = tuple(n.where(goes_on, s) for n, s in zip(new, state, strict=True))
-            state = new
+        steps = range(known(self._steps))
+        for t in reversed(steps) if back else steps:
+            goes_on = None if self._valid is None else self._valid.part(0, t * b, b)
+            state = stepped(self._kind, cell, projected.part(0, t * b, b), state, goes_on)
             hs.append(state[0])
         return hs[::-1] if back else hs, state
 
-    def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
+    def _repeated(
+        self, cell: Cell, projected: Value, state: State, back: bool
+    ) -> tuple[list[Value], State]:
+        """The same of steps that are repeated."""
+        b, steps = self._batch, self._steps
+        scanned = [projected] if self._valid is None else [projected, self._valid]
+        others = [v for v in (cell.weights, cell.bias, *cell.peepholes) if v is not None]
+        c = OnnxContext(Builder("step"), self._c.opset)
+        c.budget = self._c.budget
+
+        def inside(name: str, v: Value, rows: bool = False) -> Value:
+            shape = (b, *v.shape[1:]) if rows else v.shape
+            return Value(c, c.b.input(name, shape, v.dtype))
+
+        x, *goes_on = [inside(f"x{n}", v, True) for n, v in enumerate(scanned)]
+        before = tuple(inside(f"state{n}", v) for n, v in enumerate(state))
+        fixed = iter([inside(f"other{n}", v) for n, v in enumerate(others)])
+        own = replace(
+            cell,
+            weights=next(fixed),
+            bias=None if cell.bias is None else next(fixed),
+            peepholes=tuple(fixed),
+        )
+        new = stepped(self._kind, own, x, before, goes_on[0] if goes_on else None)
+        result = projected.op(
+            "loop", *scanned[1:], *state, *others, body=c.b.finish([v.name for v in new]),
+            trips=steps, scanned=len(scanned), carried=len(state), backwards=back,
+        )  # fmt: skip
+        behind = steps * b
+        starts = [n * (behind + b) for n in range(len(state))]
+        lasts = tuple(result.part(0, s if back else s + behind, b) for s in starts)
+        return [result.part(0, 0 if back else b, behind)], lasts
+
+    def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[Cell, Value | None]:
         """A direction's cell, and the bias of what is projected."""
         width = _GATES[self._kind] * self._hidden
         flag = bool(
@@ -233,7 +201,7 @@ class _Layer:
         if self._kind == "LSTM" and optional(self._node, 7):
             p = self._of_direction(7, d)
             peepholes = tuple(p.part(0, n * self._hidden, self._hidden) for n in range(3))
-        return _Cell(
+        return Cell(
             self._of_direction(2, d), inner, peepholes, functions, limit, flag, usual
         ), bias
 
@@ -269,11 +237,15 @@ class _Layer:
         name = optional(self._node, 4)
         if not name:
             return None
-        if name in self._c.constants and np.all(self._c.constants[name] >= self._steps):
+        if name in self._c.constants and np.all(
+            self._c.constants[name] >= range_of(self._steps)[1]
+        ):
             return None
         lengths = value(self._c, name).cast("int32").reshape(1, self._batch)
-        times = lengths.constant(np.arange(self._steps).reshape(-1, 1))
-        return (times < lengths).reshape(self._steps * self._batch, 1)
+        times = self._c.op(
+            "arange", shape=(self._steps, 1), axis=0, start=0, step=1, dtype=lengths.dtype
+        )
+        return (Value(self._c, times) < lengths).reshape(self._steps * self._batch, 1)
 
     def _masked(self, y: Value) -> Value:
         """Results of steps, 0 where there are none."""
@@ -292,33 +264,11 @@ class _Layer:
         for name in names:
             name = (name.decode() if isinstance(name, bytes) else name).lower()
             alpha, beta = _ALPHA.get(name), _BETA.get(name)
-            yield _function(
+            yield function_named(
                 name,
                 None if alpha is None else float(next(alphas, alpha)),
                 None if beta is None else float(next(betas, beta)),
             )
-
-
-def _function(name: str, alpha: float | None, beta: float | None) -> Function:
-    """An activation by its name in ONNX, in small letters.
-
-    Args:
-        name: of the function.
-        alpha: its first parameter; None if it has none.
-        beta: its second one, likewise.
-    """
-    attrs = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
-    if name not in (*_OPERATORS, "affine", "scaledtanh"):
-        raise Unsupported(f"the activation {name} is not known")
-
-    def apply(x: Value) -> Value:
-        if name == "affine":
-            return x * attrs["alpha"] + attrs["beta"]
-        if name == "scaledtanh":
-            return (x * attrs["beta"]).op("tanh") * attrs["alpha"]
-        return x.op(_OPERATORS[name], **attrs)
-
-    return apply
 
 
 def _check_size(steps: int, nodes: int) -> None:
@@ -334,4 +284,4 @@ def _joined(parts: Sequence[Value], axis: int) -> Value:
     return first.op("concat", *others, axis=axis) if others else first
 
 
-CONVERTERS: dict[str, Converter] = {kind: _convert(kind) for kind in _STEPS}
+CONVERTERS: dict[str, Converter] = {kind: _convert(kind) for kind in STEPS}

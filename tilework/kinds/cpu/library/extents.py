@@ -71,13 +71,15 @@ class Extents:
         return self._atoms[atom]
 
 
-def shared_tables(image: Image, extents: Extents) -> list[str]:
+def shared_tables(image: Image, extents: Extents, num_sizes: int) -> list[str]:
     """What the levels of a network of symbolic shapes have in common.
 
     Args:
-        extents: those of all sizes have numbers already.
+        image: of one of them.
+        extents: those of all sizes have the first numbers already.
+        num_sizes: how many of these are sizes.
     """
-    ends, symbols, num_sizes = image.ends, image.symbols, len(extents)
+    ends, symbols = image.ends, image.symbols
     solver = Solver(image.name, image.inputs, symbols)
     places = {symbol: n for n, symbol in enumerate(symbols)}
     rules = [
@@ -110,6 +112,14 @@ def number_sizes(image: Image, extents: Extents) -> None:
     """Give numbers to what the ends of an image have of extents."""
     _io_extents(image, extents)
     extents.numbers(n for v in (*image.inputs, *image.outputs) for n in v.shape)
+
+
+def number_places(image: Image, extents: Extents) -> None:
+    """Give numbers to the sizes and places of what an image has in memory."""
+    extents.numbers(ref.nbytes for ref in image.refs)
+    extents.numbers(n for pair in image.workspaces for n in pair)
+    extents.numbers(v.size for v in image.lifetimes)
+    extents.numbers(p.offset for p in image.places)
 
 
 def level_tables(number: int, image: Image, extents: Extents) -> list[str]:

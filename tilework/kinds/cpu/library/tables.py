@@ -8,7 +8,13 @@ from tilework.dtypes import dtype_bytes
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, known_shape
 from tilework.kinds.cpu.calls import RUN_SYMBOL
-from tilework.kinds.cpu.library.extents import Extents, level_tables, number_sizes, shared_tables
+from tilework.kinds.cpu.library.extents import (
+    Extents,
+    level_tables,
+    number_places,
+    number_sizes,
+    shared_tables,
+)
 from tilework.kinds.cpu.library.initialisers import listed as _list
 from tilework.kinds.cpu.library.initialisers import text as _text
 from tilework.kinds.cpu.library.weights import Placed
@@ -25,6 +31,7 @@ takes all shapes for numbers must refuse them. It differs from `ABI`."""
 MADE_BY = f"Tilework {__version__}"
 
 _SPACES = {"arena": 0, "constant": 1, "io": 2, "place": 3, "symbol": 4, "behind": 5}
+_NUMBER = 6
 _CODES = {"bool": 6, "bfloat16": 4}
 _PREFIX = "l{}_"
 
@@ -161,7 +168,7 @@ def _dlpack_code(dtype: str) -> int:
 
 
 def _count_refs(image: Image) -> int:
-    return sum(len(step.args) for step in image.steps)
+    return len(image.refs) + len(image.numbers)
 
 
 def _symbolic(levels: Sequence[Level]) -> list[str]:
@@ -169,17 +176,21 @@ def _symbolic(levels: Sequence[Level]) -> list[str]:
     first = levels[0].image
     extents, lines = Extents(first.symbols), list[str]()
     number_sizes(first, extents)
+    for level in levels:  # first all that is never negative
+        number_places(level.image, extents)
+    num_sizes = len(extents)
     for i, level in enumerate(levels):
         image = level.image
-        reaches = extents.numbers(ref.nbytes for step in image.steps for ref in step.args)
+        reaches = extents.numbers([*(ref.nbytes for ref in image.refs), *image.numbers])
         pairs = [(extents.number(a), extents.number(b)) for a, b in image.workspaces]
         lines += [*_code(i, level, pairs, reaches), *level_tables(i, image, extents)]
+        lines.append(f"static const repeat repeats{i}[] = {_list(_repeats(image))};")
     values = (*first.inputs, *first.outputs)
     return [
         f"#define NUM_SYMBOLS {len(first.symbols)}",
         f"#define NUM_DIMENSIONS {sum(len(v.shape) for v in values)}",
         f"#define NUM_ROOMS {len(first.rooms)}",
-        *shared_tables(first, extents),
+        *shared_tables(first, extents, num_sizes),
         *lines,
     ]
 
@@ -187,11 +198,16 @@ def _symbolic(levels: Sequence[Level]) -> list[str]:
 def _code(
     number: int, level: Level, workspaces: Sequence[tuple[int, ...]], reaches: Sequence[int | None]
 ) -> list[str]:
-    refs = []
-    for ref, reach in zip((r for s in level.image.steps for r in s.args), reaches, strict=True):
+    image, places = level.image, list[tuple[int, int]]()
+    for ref in image.refs:
         at = level.placed.at(ref.at) if ref.space == "constant" else ref.at
-        more = "" if reach is None else f", {reach}"
-        refs.append(f"{{{at}, {_SPACES[ref.space]}{more}}}")
+        places.append((at, _SPACES[ref.space]))
+    # what is negative is so much less than 2 to the 64
+    places += [(n % (1 << 64) if isinstance(n, int) else 0, _NUMBER) for n in image.numbers]
+    refs = [
+        f"{{{at}{'ull' * (at >= 1 << 63)}, {space}{'' if reach is None else f', {reach}'}}}"
+        for (at, space), reach in zip(places, reaches, strict=True)
+    ]
     run = f"{symbol_prefix(number)}{RUN_SYMBOL}"
     return [
         f'__attribute__((visibility("hidden"))) void {run}(void **, void *, int32_t);',
@@ -199,6 +215,16 @@ def _code(
         f"static const pair workspaces{number}[] = {_pairs(workspaces)};",
         f"static const pair ranges{number}[] = {_pairs(level.placed.ranges)};",
     ]
+
+
+def _repeats(image: Image) -> list[str]:
+    """Of each, the first argument, how many there are, and where the numbers are."""
+    rows, numbers = list[str](), len(image.refs)
+    for repeat in image.repeats:
+        first = sum(len(step.args) for step in image.steps[: repeat.first])
+        rows.append(f"{{{first}, {len(repeat.advances)}, {numbers}}}")
+        numbers += len(repeat.numbers)
+    return rows
 
 
 def _code_row(number: int, level: Level) -> str:
@@ -209,7 +235,8 @@ def _code_row(number: int, level: Level) -> str:
         f"{image.arena_bytes}"
     )
     if image.symbols:
-        row += f", lifetimes{number}, places{number}, {len(image.lifetimes)}"
+        row += f", lifetimes{number}, places{number}, repeats{number}, {len(image.lifetimes)}"
+        row += f", {len(image.repeats)}"
     return f"  {{{row}}},"
 
 

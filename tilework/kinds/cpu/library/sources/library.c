@@ -29,10 +29,10 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-enum { ARENA, CONSTANT, IO, PLACE, SYMBOL, BEHIND };
+enum { ARENA, CONSTANT, IO, PLACE, SYMBOL, BEHIND, NUMBER };
 
 typedef struct {
-  uint64_t at; /* a byte offset, or the number of an io buffer, place or symbol */
+  uint64_t at; /* a byte offset, or the number of an io buffer, place or symbol; or a number */
   uint32_t space;
   uint32_t reach; /* an extent: bytes from there to what a kernel touches last */
 } ref;
@@ -40,6 +40,12 @@ typedef struct {
 typedef struct {
   uint64_t first, second;
 } pair;
+
+/* Calls that a run repeats: their first argument, how many they have, and where in the table their
+ * numbers are: how often, and by how many bytes each argument moves on. */
+typedef struct {
+  uint32_t first, count, numbers;
+} repeat;
 
 /* Where a run brings the shapes: numbers of extents, and what is made of them. */
 typedef struct {
@@ -74,7 +80,8 @@ typedef struct {
   uint64_t arena_bytes;
   const lifetime *lifetimes;
   const place *places;
-  uint32_t num_lifetimes;
+  const repeat *repeats;
+  uint32_t num_lifetimes, num_repeats;
 } code;
 
 #include "tables.h"
@@ -237,6 +244,7 @@ static int fill(context *c, const unsigned char *base) {
     ref r = own->refs[i];
     if (r.space == ARENA) c->table[i] = (unsigned char *)c->arena.data + r.at;
     else if (r.space == CONSTANT && c->table) c->table[i] = (void *)(base + r.at);
+    else if (r.space == NUMBER && c->table) c->table[i] = (void *)(uintptr_t)r.at;
     else if (r.space == IO || r.space == BEHIND) c->places[c->num_places++] = (pair){i, r.at};
   }
   return 0;

@@ -198,6 +198,24 @@ static int64_t *shape_values(tw_value *values, int count, const uint32_t *const 
   return to;
 }
 
+/* Whether arguments that move on lie in their values at the last trip, too. */
+static int stays_within(const code *c, const int64_t *found, const int64_t *sizes) {
+  for (uint32_t n = 0; n < c->num_repeats; n++) {
+    const repeat *own = &c->repeats[n];
+    int64_t trips = found[c->refs[own->numbers].reach];
+    for (uint32_t k = 0; k < own->count; k++) {
+      const ref *r = &c->refs[own->first + k];
+      int64_t far = (trips - 1) * found[c->refs[own->numbers + 1 + k].reach];
+      if (trips < 1 || !far) continue;
+      if (r->space != PLACE) return 0;
+      const place *p = &c->places[r->at];
+      int64_t start = found[p->offset] + far;
+      if (start < 0 || start + found[r->reach] > sizes[p->lifetime]) return 0;
+    }
+  }
+  return 1;
+}
+
 /* What `site` has of shapes, sizes and places where extents have these values; why not, else. */
 static const char *lay_out(site *s, const code *c, const int64_t *found, int64_t *scratch,
                            sized *order, span *spans, const unsigned char *weights,
@@ -232,12 +250,16 @@ static const char *lay_out(site *s, const code *c, const int64_t *found, int64_t
       start = r->space == BEHIND ? s->behind[r->at] : 0;
       room = io_sizes[r->at] - start;
     }
+    if (r->space == NUMBER) {
+      s->table[i] = (void *)(uintptr_t)found[r->reach];
+      continue;
+    }
     if (r->space != CONSTANT && found[r->reach] > room) return "a reference leaves its block";
     if (r->space == CONSTANT) s->table[i] = (void *)(weights + r->at);
     else if (r->space == SYMBOL) s->table[i] = &s->at[r->at];
     else s->table[i] = (void *)(uintptr_t)start;
   }
-  return NULL;
+  return stays_within(c, found, sizes) ? NULL : "a reference leaves its block";
 }
 
 /* The site of a point; NULL after an error. */
