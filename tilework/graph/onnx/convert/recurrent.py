@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,13 +36,10 @@ from tilework.graph.onnx.convert.cells import (
     function_named,
     stepped,
 )
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import known
 from tilework.index.symbols import Symbolic, range_of
-
-if TYPE_CHECKING:
-    import onnx
-
 
 _DEFAULTS = {
     "RNN": ("tanh",),
@@ -66,17 +62,17 @@ _BETA = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
 
 
 def _convert(kind: str) -> Converter:
-    return lambda c, node: _Layer(c, node, kind).outputs()
+    return lambda c, node: Layer(c, node, kind).outputs()
 
 
-class _Layer:
+class Layer:
     """The conversion of one node.
 
     Raises:
         Unsupported: it has too many steps, or an activation that is not known.
     """
 
-    def __init__(self, c: OnnxContext, node: onnx.NodeProto, kind: str) -> None:
+    def __init__(self, c: OnnxContext, node: NodeProto, kind: str) -> None:
         self._c, self._node, self._kind, self._a = c, node, kind, attributes(node)
         self._by_batch = bool(self._a.get("layout", 0))
         x = value(c, node.input[0])

@@ -7,22 +7,22 @@ point for all sequences, as ONNX Runtime does on one thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilework.frozen import frozen
 from tilework.graph.onnx.context import Converter, OnnxContext, Result, Unsupported
+from tilework.graph.onnx.convert.cells import Cell, Function
 from tilework.graph.onnx.convert.quantised import quantised_dynamically
 from tilework.graph.onnx.convert.quantised_products import matrix_of_bytes, signed_weights
-from tilework.graph.onnx.convert.recurrent import Function, _Cell, _Layer
+from tilework.graph.onnx.convert.recurrent import Layer
 from tilework.graph.onnx.convert.scales import check_parameters
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant
+from tilework.index.symbols import Symbolic
 from tilework.overriding import override
-
-if TYPE_CHECKING:
-    import onnx
 
 _INPUT, _HIDDEN = (1, 8, 9), (2, 10, 11)
 """Inputs: weights, their scales, and their zero points."""
@@ -49,7 +49,7 @@ class _Bytes:
 
 
 @frozen(eq=False)
-class _QuantisedCell(_Cell):
+class _QuantisedCell(Cell):
     """A direction whose weights are bytes."""
 
     bytes: _Bytes
@@ -59,14 +59,17 @@ class _QuantisedCell(_Cell):
         return self.bytes.product(h) + x
 
 
-class _QuantisedLayer(_Layer):
-    def __init__(self, c: OnnxContext, node: onnx.NodeProto) -> None:
+class _QuantisedLayer(Layer):
+    def __init__(self, c: OnnxContext, node: NodeProto) -> None:
         names = [node.input[n] for kind in (_INPUT, _HIDDEN) for n in kind]
         if not all(name in c.constants for name in names):
             raise Unsupported("weights, scales and zero points have to be constants")
         for w, scales, zero in (_INPUT, _HIDDEN):
             check_parameters(c, node.input[scales], node.input[zero], node.input[w])
         super().__init__(c, node, "LSTM")
+        if isinstance(self._steps, Symbolic):
+            raise Unsupported(f"it has {self._steps} steps; give them a number")
+        self._repeats = False  # bodies of loops have no weights that are packed bytes
         self._hidden //= 4  # weights lie the other way round
         for name in (node.input[n] for n in (*_INPUT[1:], *_HIDDEN[1:])):
             self._check_shape(name)
@@ -86,9 +89,9 @@ class _QuantisedLayer(_Layer):
         return self._bytes(_INPUT, d).product(self._x)
 
     @override
-    def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[_Cell, Value | None]:
+    def _cell(self, d: int, functions: tuple[Function, ...]) -> tuple[Cell, Value | None]:
         cell, bias = super()._cell(d, functions)
-        own: dict[str, Any] = {name: getattr(cell, name) for name in _Cell.__annotations__}
+        own: dict[str, Any] = {name: getattr(cell, name) for name in Cell.__annotations__}
         return _QuantisedCell(**own, bytes=self._bytes(_HIDDEN, d)), bias
 
     def _bytes(self, inputs: tuple[int, int, int], d: int) -> _Bytes:
@@ -96,7 +99,7 @@ class _QuantisedLayer(_Layer):
         return _Bytes(*signed_weights(w, zero), scales)
 
 
-def _lstm(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _lstm(c: OnnxContext, node: NodeProto) -> Result:
     return _QuantisedLayer(c, node).outputs()
 
 
