@@ -7,7 +7,7 @@ expressions of what the standard says, with exact integers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,9 @@ from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.scales import check_no_zero, check_parameters, infinite
 from tilework.graph.onnx.convert.spread import over, plain, repeated, spread
 from tilework.graph.onnx.convert.windows import convolution
-from tilework.graph.onnx.protos import messages, numpy_type
+from tilework.graph.onnx.protos import NodeProto, messages, numpy_type
 from tilework.graph.onnx.values import Value, constant, room, value
 from tilework.index.extents import known_shape, most
-
-if TYPE_CHECKING:
-    import onnx
 
 _QUANTISED = ("int8", "uint8", "int16", "uint16")
 _NIBBLES = {"int2": (-2, 1), "uint2": (0, 3), "int4": (-8, 7), "uint4": (0, 15)}
@@ -51,7 +48,7 @@ _QUOTIENTS_AS_SCALES = 23
 """From this opset on quotients are rounded to the type of the scale, unless a file says more."""
 
 
-def _matmul_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _matmul_integer(c: OnnxContext, node: NodeProto) -> str:
     for i in range(2):
         _check_type(c, node.input[i], optional(node, i + 2))
     of_bytes = product_of_bytes(c, node)
@@ -80,7 +77,7 @@ _LARGEST_BYTE, _EXACT = 255, 1 << 24
 """The magnitude of a byte without its zero point; up to which float32 holds all integers."""
 
 
-def _quantized_matmul(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _quantized_matmul(c: OnnxContext, node: NodeProto) -> str:
     """``(a - za) (b - zb) sa sb / sy + zy``, rounded to the nearest and limited to the type."""
     i = node.input
     for at, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):
@@ -129,7 +126,7 @@ def _per_row(c: OnnxContext, value: str) -> str:
     return reshaped(c, value, (*shape, 1)) if len(shape) == 1 and shape[0] != 1 else value
 
 
-def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
+def _quantize(c: OnnxContext, node: NodeProto) -> str | NDArray[Any]:
     """``x / scale``, rounded to the nearest (ties to even), plus the zero point, and limited.
 
     Constants are quantised at import: weights that a file holds as floats, and of any type.
@@ -168,7 +165,7 @@ def _quantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     return y.clamped(*(limits or integer_range(to))).cast(to).name
 
 
-def _quantize_float8(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any], to: str) -> str:
+def _quantize_float8(c: OnnxContext, node: NodeProto, a: dict[str, Any], to: str) -> str:
     """``x / scale`` rounded to a number of a type; it is computed in float32, and stays there."""
     if not a.get("saturate", 1):
         raise Unsupported(f"numbers quantised to {to} with saturate = 0 are not supported")
@@ -200,7 +197,7 @@ def _quantized(
     return np.asarray(least.clip(low, high).astype(np.int32).astype(kind))
 
 
-def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
+def _dequantize(c: OnnxContext, node: NodeProto) -> str | NDArray[Any]:
     """``(x - zero point) * scale``; of constants known at import, of any type."""
     a = attributes(node)
     names = [n for n in node.input if n]
@@ -231,7 +228,7 @@ def _dequantize(c: OnnxContext, node: onnx.NodeProto) -> str | NDArray[Any]:
     return (wide.cast(factor.dtype) * over(factor, x.shape, a)).cast(to).name
 
 
-def _dynamic(c: OnnxContext, node: onnx.NodeProto) -> Result:
+def _dynamic(c: OnnxContext, node: NodeProto) -> Result:
     return [v.name for v in quantised_dynamically(value(c, node.input[0]))]
 
 
@@ -250,7 +247,7 @@ def quantised_dynamically(x: Value) -> tuple[Value, Value, Value]:
     return x.op("quantize", scale, zero), scale, zero
 
 
-def _kept(c: OnnxContext, node: onnx.NodeProto, a: dict[str, Any]) -> bool:
+def _kept(c: OnnxContext, node: NodeProto, a: dict[str, Any]) -> bool:
     """Whether constants stay quantised: weights and biases that products may be computed with."""
     x, scale = (c.constants[n] for n in node.input[:2])
     of_products = x.dtype.name in ("int8", "uint8", "int32") and x.ndim > 0
@@ -303,7 +300,7 @@ def _dequantized(
         return np.asarray(y * repeated(scale, x.shape, own, axis, times), numpy_dtype(to))
 
 
-def _conv_integer(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _conv_integer(c: OnnxContext, node: NodeProto) -> str:
     for i in range(2):
         _check_type(c, node.input[i], optional(node, i + 2))
     of_bytes = conv_of_bytes(c, node)
@@ -326,7 +323,7 @@ def _of_channels(x: Value, rank: int, dim: int) -> Value:
     return x.reshape(*(-1 if d == dim else 1 for d in range(rank)))
 
 
-def _quantized_conv(c: OnnxContext, node: onnx.NodeProto) -> str:
+def _quantized_conv(c: OnnxContext, node: NodeProto) -> str:
     """``(x - zx) * (w - zw) sx sw / sy + zy``, rounded to the nearest, limited to the type."""
     i = node.input
     for at, zero, numbers in ((1, 2, i[0]), (4, 5, i[3]), (6, 7, None)):

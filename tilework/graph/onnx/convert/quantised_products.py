@@ -7,7 +7,7 @@ without one. The zero point of the data may be computed while the network runs.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 from tilework.graph.onnx.context import OnnxContext, attributes, optional
 from tilework.graph.onnx.convert.matrices import reshaped
 from tilework.graph.onnx.convert.windows import convolution, window
+from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import known_shape
-
-if TYPE_CHECKING:
-    import onnx
 
 _FLIP = 128
 _GROUP = 4
 """Products that one instruction sums."""
 
 
-def product_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
+def product_of_bytes(c: OnnxContext, node: NodeProto) -> str | None:
     """``MatMulInteger`` of a constant matrix; None if it is none, or zero points are by row."""
     weights = _weights(c, node, 1)
     zero = _zero(c, node)
@@ -61,7 +59,7 @@ def matrix_of_bytes(
     return y - zero * constant(c, of_zero)
 
 
-def conv_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
+def conv_of_bytes(c: OnnxContext, node: NodeProto) -> str | None:
     """``ConvInteger`` of constant weights; None if they are none."""
     weight, zero, a = _weights(c, node, 0), _zero(c, node), attributes(node)
     if weight is None or zero is None or not 3 <= c.rank(node.input[0]) <= 5:
@@ -93,7 +91,7 @@ def conv_of_bytes(c: OnnxContext, node: onnx.NodeProto) -> str | None:
 
 
 def _weights(
-    c: OnnxContext, node: onnx.NodeProto, axis: int
+    c: OnnxContext, node: NodeProto, axis: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
     """Constant weights as int8, and their zero points, broadcast to them."""
     w, name = c.constants.get(node.input[1]), optional(node, 3)
@@ -119,7 +117,7 @@ def signed_weights(
     return (w.astype(np.int64) - by).astype(np.int8), points - by
 
 
-def _zero(c: OnnxContext, node: onnx.NodeProto) -> Value | None:
+def _zero(c: OnnxContext, node: NodeProto) -> Value | None:
     """The zero point of the data as a number of int32, as of uint8; None if there are several."""
     name, signed = optional(node, 2), c.dtype(node.input[0]) == "int8"
     if c.dtype(node.input[0]) not in ("int8", "uint8"):
