@@ -61,7 +61,7 @@ class PackageFile:
                 )
             whole = look_at(self.path, self.shipped, {})
             return Used(whole.name, self.shipped, whole.package, whole.problem)
-        problem = other_rules_text(of_other_rules(index), len(index.rows))
+        problem = other_rules_text(of_other_rules(index), len(index.places()))
         return Used(self.path.name.removesuffix(ENDING), self.shipped, index, problem)
 
 
