@@ -16,7 +16,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from itertools import accumulate
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from storage.packages.manifest import Manifest, NotPackage
+from tilework.frozen import frozen
 from tilework.record import Purpose, Record, Status
 
 SUFFIX = ".index"
@@ -82,7 +83,7 @@ class _Packed(Mapping[str, Any]):
         return len(self._packed)
 
 
-@dataclass(frozen=True)
+@frozen
 class Indexed:
     """A package as its index has it: a `Content`."""
 
