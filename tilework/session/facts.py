@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.frozen import frozen
+from tilework.kept import key_of
 from tilework.runtime.content import Content, Untouched, let_go, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
@@ -72,7 +73,8 @@ class Facts:
     """What is to be known of a model before it is compiled.
 
     Attributes:
-        digest: of its content, weights in other files included.
+        digest: of its content, weights in other files included; of how its files look where
+            nothing is kept by it.
         inputs: what a run takes; constants that are listed as inputs are none.
         outputs: what it returns, as far as the file declares it: `tilework.session.outputs`.
         overridable: constants that are listed as inputs.
@@ -221,14 +223,19 @@ def _digest_of(
     cache: ModuleCache | None,
     digest_of: Callable[[BufferedReader], str],
 ) -> str:
-    """SHA-256 of a file's content, from the cache if the file looks as it did."""
+    """SHA-256 of a file's content, from the cache if the file looks as it did.
+
+    Without a cache it is of how the file looks.
+    """
     try:
         with open(path, "rb") as file:
             about = os.fstat(file.fileno())
             source.files.note(path, about)
             stamp = _stamp(about)
+            if cache is None:
+                return key_of(repr(stamp))
             key = ModuleCache.key(_VERSION, str(path.absolute()))
-            kept = None if cache is None else cache.note(key)
+            kept = cache.note(key)
             if isinstance(kept, dict) and kept.get("stamp") == stamp:
                 return str(kept["digest"])
             digest = digest_of(file)
@@ -236,7 +243,7 @@ def _digest_of(
     except OSError as e:
         raise unreadable(path, e) from None
     settled = time.time_ns() - max(stamp[1:3]) > _SETTLED_NS
-    if cache is not None and stamp == after and settled:
+    if stamp == after and settled:
         cache.put_note(key, {"stamp": stamp, "digest": digest})
     return digest
 
