@@ -5,7 +5,8 @@
         each of what follows, by name
     zlib, of JSON: records; workloads; the model of each kind of machine, which is larger than all
 
-Most compiles ask for the first part alone: for the rest where it has something of their own. An index stands beside its package and is written when that is installed, once all of it was looked
+Most compiles ask for the first part alone: for the rest where it has something of their own. An
+index stands beside its package and is written when that is installed, once all of it was looked
 at. One that is missing, damaged, or of another file or version is passed over: the package itself
 is read then, which takes most of a second where nothing else needs Arrow.
 """

@@ -89,7 +89,7 @@ def choose_schedule(
 
 
 def _knows(history: History, task: SearchTask) -> bool:
-    """Whether a history may have another word than a draft: of the task, or a model of its kind."""
+    """Whether a history may say other than a draft: it has the task, or a model of its kind."""
     if task.compute_dag.symbols:  # each point of a family has a key of its own
         return True
     key, kind = task.workload_key, task.target.kind
