@@ -117,6 +117,14 @@ class Source:
         with stage("read"):
             return read() if size < _LONG else ahead.importing(read)
 
+    def looks(self, file: BufferedReader) -> str:
+        """How the model's own file looks, whose content is kept as by `digest`."""
+        size = os.fstat(file.fileno()).st_size
+        if size < _MOST_KEPT:
+            with stage("read"):
+                self._content = read_content(file, size, briefly=True)
+        return _looks(file)
+
     def model(self) -> onnx.ModelProto:
         """The model; large constants may be without their data.
 
@@ -169,11 +177,12 @@ def facts_of(source: Source, cache: ModuleCache | None) -> Facts:
     given = source.given
     if isinstance(given, bytes):
         return _facts(source, hashlib.sha256(given).hexdigest(), cache)
-    main = _digest_of(given, source, cache, source.digest)
+    whole, other = (source.looks, _looks) if cache is None else (source.digest, _digest)
+    main = _digest_of(given, source, cache, whole)
     facts = _facts(source, main, cache)
     if not facts.files:
         return facts
-    each = [_digest_of(given.parent / name, source, cache, _digest) for name in facts.files]
+    each = [_digest_of(given.parent / name, source, cache, other) for name in facts.files]
     return replace(facts, digest=ModuleCache.key(main, *each))
 
 
@@ -204,6 +213,10 @@ def declared_from(data: Any) -> tuple[Declared, ...]:
     return tuple(Declared(d["name"], d["dtype"], tuple(d["shape"])) for d in data)
 
 
+def _looks(file: BufferedReader) -> str:
+    return key_of(repr(_stamp(os.fstat(file.fileno()))))
+
+
 def _digest(file: BufferedReader) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -223,19 +236,14 @@ def _digest_of(
     cache: ModuleCache | None,
     digest_of: Callable[[BufferedReader], str],
 ) -> str:
-    """SHA-256 of a file's content, from the cache if the file looks as it did.
-
-    Without a cache it is of how the file looks.
-    """
+    """What ``digest_of`` says of a file, from the cache if the file looks as it did."""
     try:
         with open(path, "rb") as file:
             about = os.fstat(file.fileno())
             source.files.note(path, about)
             stamp = _stamp(about)
-            if cache is None:
-                return key_of(repr(stamp))
             key = ModuleCache.key(_VERSION, str(path.absolute()))
-            kept = cache.note(key)
+            kept = None if cache is None else cache.note(key)
             if isinstance(kept, dict) and kept.get("stamp") == stamp:
                 return str(kept["digest"])
             digest = digest_of(file)
@@ -243,7 +251,7 @@ def _digest_of(
     except OSError as e:
         raise unreadable(path, e) from None
     settled = time.time_ns() - max(stamp[1:3]) > _SETTLED_NS
-    if stamp == after and settled:
+    if cache is not None and stamp == after and settled:
         cache.put_note(key, {"stamp": stamp, "digest": digest})
     return digest
 
