@@ -12,6 +12,7 @@ import pytest
 
 from storage.packages import knowledge
 from storage.packages.folders import files, packages_folder, shipped_folder
+from storage.packages.history import PackageHistory
 from storage.packages.index import SUFFIX, index_in, read
 from storage.packages.installed import install, offer
 from storage.packages.manifest import Manifest
@@ -61,6 +62,17 @@ def test_an_index_says_what_the_package_says(put):
     assert [index.record(row) for row in range(3)] == package.records
     assert (index.workloads, index.models) == (package.workloads, package.models)
     assert index.digest == package.digest
+
+
+def test_a_package_says_of_what_it_has_records_or_models(put):
+    put(2)
+    history = knowledge().layers[0]
+    known = [history.knows(key, kind) for key, kind in (("w1", "llvm"), ("w2", "llvm"))]
+    assert known == [True, False]
+    (index,) = [one.content for one in used() if not one.shipped]
+    assert history.best("w1", TARGET) is not None
+    learned = replace(index, models={"llvm": "a model"})
+    assert PackageHistory({"p": learned}).knows("w2", "llvm")
 
 
 def test_what_is_known_says_whether_it_is_what_it_was(put, tmp_path, make_record, monkeypatch):
