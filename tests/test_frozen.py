@@ -118,6 +118,25 @@ def test_a_method_is_written_when_it_is_asked_for():
     assert inspect.isfunction(vars(Late)["__eq__"])
 
 
+def test_classes_of_as_many_fields_share_no_names():
+    @frozen
+    class One:
+        a: int
+        b: int = 2
+
+    @frozen
+    class Other:
+        b: int
+        c: int = 3
+
+        def __post_init__(self):
+            self.sum = self.b + self.c
+
+    assert (vars(One(1)), vars(Other(c=1, b=0))) == ({"a": 1, "b": 2}, {"b": 0, "c": 1, "sum": 1})
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'a'"):
+        One(b=1)
+
+
 def test_a_field_may_be_left_out_of_hashes_alone():
     @frozen
     class Table:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
@@ -55,13 +57,43 @@ class _Later:
         self._cls, self._name, self._write = cls, name, write
 
     def __get__(self, instance: object, _: type | None = None) -> Any:
-        known: dict[str, Any] = {}
-        exec(self._write(self._name, self._cls, known), known)
-        method = known[self._name]
+        method = _renamed(self._cls) if self._name == "__init__" else None
+        if method is None:
+            known: dict[str, Any] = {}
+            exec(self._write(self._name, self._cls, known), known)
+            method = known[self._name]
         method.__module__ = self._cls.__module__
         method.__qualname__ = f"{self._cls.__qualname__}.{self._name}"
         setattr(self._cls, self._name, method)
         return method if instance is None else method.__get__(instance)
+
+
+def _renamed(cls: type) -> Any:
+    """``__init__`` from the code of any class with as many fields; None if some make defaults."""
+    own = _fields(cls)
+    defaults = tuple(f.default for f in own if f.default is not MISSING)
+    needed = own[: len(own) - len(defaults)]
+    if any(f.default is not MISSING for f in needed) or any(
+        f.default_factory is not MISSING for f in own
+    ):
+        return None
+    names, then = tuple(f.name for f in own), hasattr(cls, "__post_init__")
+    code = _setting(len(names), then).replace(
+        co_varnames=("self", *names), co_names=(*names, *["__post_init__"] * then)
+    )
+    return FunctionType(code, {}, "__init__", defaults)
+
+
+@cache
+def _setting(count: int, then: bool) -> CodeType:
+    """The code of a method that sets so many attributes, and calls ``__post_init__``."""
+    names = [f"f{n}" for n in range(count)]
+    lines = [f"self.{name} = {name}" for name in names] + ["self.__post_init__()"] * then
+    known: dict[str, Any] = {}
+    text = "\n ".join(lines or ["pass"])
+    exec(f"def __init__({', '.join(['self', *names])}):\n {text}", known)
+    code: CodeType = known["__init__"].__code__
+    return code
 
 
 def _made(name: str, cls: type, known: dict[str, Any]) -> str:

@@ -269,6 +269,14 @@ class Stated(History, Protocol):
 
 
 @runtime_checkable
+class Knowing(History, Protocol):
+    """A history that tells at once whether it can have a say."""
+
+    def knows(self, workload_key: str, kind: str) -> bool:
+        """Whether it has records of a workload, or a learned model of a kind of machine."""
+
+
+@runtime_checkable
 class Layered(History, Protocol):
     """Several histories, asked as one: see `layers_of`."""
 

@@ -47,6 +47,7 @@ class PackageHistory(Catalogue, WorkloadLog):
             for target, traits in package.manifest.traits.items():
                 self._traits[target].append(traits)
         self._keys = sorted(self._rows)
+        self._workloads = {workload for _, workload in self._keys}
 
     @override
     def of(
@@ -58,6 +59,11 @@ class PackageHistory(Catalogue, WorkloadLog):
     @override
     def keys(self) -> list[Key]:
         return list(self._keys)
+
+    def knows(self, workload_key: str, kind: str) -> bool:
+        """See `tilework.record.Knowing`."""
+        models = any(kind in package.models for package in self._packages.values())
+        return models or workload_key in self._workloads
 
     @override
     def workload(self, workload_key: str) -> str | None:

@@ -1,10 +1,12 @@
 """Indexes of packages: what a compile asks them for, read without Parquet.
 
     a line of JSON: the form, and SHA-256 of the package's file and of what follows
-    zlib, of JSON: manifest, names of a record's fields, records, workloads
-    zlib, of JSON: models, which are larger than all else and searches alone ask for
+    zlib, of JSON: manifest, names of a record's fields, of what each record is, and the bytes of
+        each of what follows, by name
+    zlib, of JSON: records; workloads; the model of each kind of machine, which is larger than all
 
-An index stands beside its package and is written when that is installed, once all of it was looked
+Most compiles ask for the first part alone: for the rest where it has something of their own. An
+index stands beside its package and is written when that is installed, once all of it was looked
 at. One that is missing, damaged, or of another file or version is passed over: the package itself
 is read then, which takes most of a second where nothing else needs Arrow.
 """
@@ -14,20 +16,22 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
 from storage.packages.manifest import Manifest, NotPackage
+from tilework.frozen import frozen
 from tilework.record import Purpose, Record, Status
 
 SUFFIX = ".index"
 """What follows the name of a package's file."""
-_FORM = 2
+_FORM = 3
+_MODEL = "model of "
 _LARGEST = 256 << 20
 _FIELDS = [field.name for field in fields(Record)]
 
@@ -61,33 +65,48 @@ class Content(Protocol):
         """The record in a row."""
 
 
-@dataclass(frozen=True)
+class _Packed(Mapping[str, Any]):
+    """Documents by name, each unpacked when it is asked for."""
+
+    def __init__(self, packed: Mapping[str, bytes]) -> None:
+        self._packed = packed
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            self._known[name], _ = _unpacked(self._packed[name])
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+@frozen
 class Indexed:
     """A package as its index has it: a `Content`."""
 
     manifest: Manifest
-    rows: Sequence[Sequence[Any]]
-    workloads: Mapping[str, str]
-    packed_models: bytes
+    records_of: Sequence[Place]
+    models: Mapping[str, str]
     digest: str
+    parts: Mapping[str, Any]
 
-    @cached_property
-    def models(self) -> Mapping[str, str]:
-        """See `Content`; none where they cannot be read."""
-        try:
-            models, _ = _unpacked(self.packed_models)
-        except (ValueError, zlib.error, RecursionError):
-            return {}
-        return models if isinstance(models, dict) else {}
-
-    def places(self) -> list[Place]:
+    @property
+    def workloads(self) -> Mapping[str, str]:
         """See `Content`."""
-        target, key, version = map(_FIELDS.index, ("target", "workload_key", "rules_version"))
-        return [(row[target], row[key], row[version]) for row in self.rows]
+        workloads: Mapping[str, str] = self.parts["workloads"]
+        return workloads
+
+    def places(self) -> Sequence[Place]:
+        """See `Content`."""
+        return self.records_of
 
     def record(self, row: int) -> Record:
         """See `Content`."""
-        named = dict(zip(_FIELDS, self.rows[row], strict=True))
+        named = dict(zip(_FIELDS, self.parts["records"][row], strict=True))
         named["created_at"] = datetime.fromisoformat(named["created_at"])
         named["status"], named["purpose"] = Status(named["status"]), Purpose(named["purpose"])
         for name in ("decisions", "latency_samples"):
@@ -101,14 +120,20 @@ def index_of(content: bytes, package: Content) -> bytes:
     Args:
         content: its file.
     """
-    records = [package.record(row) for row in range(len(package.places()))]
-    document = {
+    places = package.places()
+    records = [package.record(row) for row in range(len(places))]
+    parts = {
+        "records": _packed([[_plain(getattr(r, name)) for name in _FIELDS] for r in records]),
+        "workloads": _packed(dict(package.workloads)),
+        **{_MODEL + kind: _packed(text) for kind, text in package.models.items()},
+    }
+    about = {
         "manifest": package.manifest.to_json(),
         "fields": _FIELDS,
-        "records": [[_plain(getattr(r, name)) for name in _FIELDS] for r in records],
-        "workloads": dict(package.workloads),
+        "places": places,
+        "parts": [(name, len(part)) for name, part in parts.items()],
     }
-    body = _packed(document) + _packed(dict(package.models))
+    body = b"".join([_packed(about), *parts.values()])
     head = {"index": _FORM, "package": _digest(content), "body": _digest(body)}
     return json.dumps(head).encode() + b"\n" + body
 
@@ -128,11 +153,16 @@ def index_in(content: bytes, index: bytes) -> Indexed | None:
         package = _digest(content)
         if json.loads(head) != {"index": _FORM, "package": package, "body": _digest(body)}:
             return None
-        document, models = _unpacked(body)
-        if document["fields"] != _FIELDS:
+        about, rest = _unpacked(body)
+        if about["fields"] != _FIELDS:
             return None
-        manifest = Manifest.from_json(document["manifest"])
-        return Indexed(manifest, document["records"], document["workloads"], models, package)
+        ends = accumulate(size for _, size in about["parts"])
+        sized = zip(about["parts"], ends, strict=True)
+        each = {name: rest[end - size : end] for (name, size), end in sized}
+        models = {n.removeprefix(_MODEL): p for n, p in each.items() if n.startswith(_MODEL)}
+        places = [(target, key, version) for target, key, version in about["places"]]
+        manifest = Manifest.from_json(about["manifest"])
+        return Indexed(manifest, places, _Packed(models), package, _Packed(each))
     except (ValueError, KeyError, TypeError, zlib.error, RecursionError, NotPackage):
         return None
 

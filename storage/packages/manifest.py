@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from tilework.frozen import frozen
 
 FORMAT = 1
 """Version of the file's form; a newer one is refused."""
@@ -17,7 +19,7 @@ class NotPackage(ValueError):
     """A file that is no package that can be used; the message says why, in a few words."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Manifest:
     """What a package is about. Equal content has equal manifests: no date, no place.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tilework.frozen import frozen
 
 if TYPE_CHECKING:
     from storage.store import RecordStore
 
 
-@dataclass(frozen=True)
+@frozen
 class ServingModel:
     """A champion as a package carries it.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from storage.packages.folders import ENDING, files, packages_folder, shipped_folder
 from storage.packages.index import SUFFIX, Content, index_in, read
 from storage.packages.outdated import of_other_rules, other_rules_text
+from tilework.frozen import frozen
 from tilework.kept import key_of
 
 
-@dataclass(frozen=True)
+@frozen
 class Used:
     """A package that is there.
 
@@ -28,7 +28,7 @@ class Used:
     problem: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class PackageFile:
     """A package's file as it was found, not looked into.
 
@@ -61,7 +61,7 @@ class PackageFile:
                 )
             whole = look_at(self.path, self.shipped, {})
             return Used(whole.name, self.shipped, whole.package, whole.problem)
-        problem = other_rules_text(of_other_rules(index), len(index.rows))
+        problem = other_rules_text(of_other_rules(index), len(index.places()))
         return Used(self.path.name.removesuffix(ENDING), self.shipped, index, problem)
 
 

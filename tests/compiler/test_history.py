@@ -202,6 +202,28 @@ def test_a_record_of_one_thread_gets_parallel_loops():
         assert guest.row[column] > 0
 
 
+def test_a_history_that_knows_nothing_of_a_task_asks_for_no_device(tasks, monkeypatch):
+    class Knowing(MemoryHistory):
+        known: tuple[str, ...] = ()
+
+        def knows(self, workload_key, kind):
+            return workload_key in self.known or kind in self.known
+
+    def device_here(target):
+        raise LookupError
+
+    own = choose_schedule(tasks[0])
+    monkeypatch.setattr("tilework.compiler.choose.device_here", device_here)
+    history = Knowing([])
+    assert choose_schedule(tasks[0], history) == own
+    for known in (tasks[0].workload_key, tasks[0].target.kind):
+        history.known = (known,)
+        with pytest.raises(LookupError):
+            choose_schedule(tasks[0], history)
+    with pytest.raises(LookupError):  # it cannot say
+        choose_schedule(tasks[0], MemoryHistory([]))
+
+
 def test_without_records_the_draft_decides_alike_every_time(tasks):
     first = choose_schedule(tasks[0])
     assert first.source == "untuned" and first.latency_s is None and first.predicted_s > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from tilework.graph.onnx import expanded
-from tilework.graph.onnx.convert import CONVERTERS, microsoft
+from tilework.graph.onnx.convert import CONVERTERS, microsoft, rarer
 from tilework.graph.onnx.fold import FOLDABLE
 from tilework.graph.onnx.importer import OLDEST_OPSET
 from tilework.graph.onnx.refused import REFUSED
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
 
 def test_every_onnx_operator_is_listed() -> None:
     (listed,) = re.findall(r"`onnx` package knows:\n\n(.*?)\.\n\n", PAGE.read_text(), re.DOTALL)
-    assert re.split(r",\s+", listed) == sorted(CONVERTERS)
+    assert re.split(r",\s+", listed) == sorted(CONVERTERS | rarer.CONVERTERS)
 
 
 def test_every_operator_of_its_optimisers_is_listed() -> None:
@@ -44,5 +44,5 @@ def test_every_standard_operator_is_taken_or_refused() -> None:
     newest = onnx.defs.onnx_opset_version()
     schemas = onnx.defs.get_all_schemas()
     names = {s.name for s in schemas if s.domain == "" and not s.deprecated}
-    known = {*CONVERTERS, *FOLDABLE, *REFUSED, *VISITORS}
+    known = {*CONVERTERS, *rarer.CONVERTERS, *FOLDABLE, *REFUSED, *VISITORS}
     assert not {n for n in names - known if not is_function(n, newest)}

@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
-import zlib
 from dataclasses import replace
 
 import pytest
 
 from storage.packages import knowledge
 from storage.packages.folders import files, packages_folder, shipped_folder
+from storage.packages.history import PackageHistory
 from storage.packages.index import SUFFIX, index_in, read
 from storage.packages.installed import install, offer
 from storage.packages.manifest import Manifest
@@ -62,8 +62,17 @@ def test_an_index_says_what_the_package_says(put):
     assert [index.record(row) for row in range(3)] == package.records
     assert (index.workloads, index.models) == (package.workloads, package.models)
     assert index.digest == package.digest
-    for damaged in (b"", index.packed_models[:-4], zlib.compress(b"[]")):
-        assert replace(index, packed_models=damaged).models == {}
+
+
+def test_a_package_says_of_what_it_has_records_or_models(put):
+    put(2)
+    history = knowledge().layers[0]
+    known = [history.knows(key, kind) for key, kind in (("w1", "llvm"), ("w2", "llvm"))]
+    assert known == [True, False]
+    (index,) = [one.content for one in used() if not one.shipped]
+    assert history.best("w1", TARGET) is not None
+    learned = replace(index, models={"llvm": "a model"})
+    assert PackageHistory({"p": learned}).knows("w2", "llvm")
 
 
 def test_what_is_known_says_whether_it_is_what_it_was(put, tmp_path, make_record, monkeypatch):
@@ -88,7 +97,7 @@ def test_indexes_of_what_is_shipped_are_theirs():
     for path in files(shipped_folder()):
         package, index = read_package(str(path)), read_index(path)
         assert index is not None, f"{path.name}: benchmarks/ship.py writes its index"
-        assert [index.record(row) for row in range(len(index.rows))] == package.records
+        assert [index.record(row) for row in range(len(index.places()))] == package.records
         assert (index.workloads, index.models) == (package.workloads, package.models)
 
 
@@ -96,7 +105,7 @@ def test_an_index_that_is_not_the_packages_is_passed_over(put):
     path = put(2)
     mark = path.with_name(path.name + SUFFIX)
     whole, content = mark.read_bytes(), path.read_bytes()
-    spoilt = [b"", whole[:-1], b"{}\n" + whole, whole.replace(b'"index": 2', b'"index": 1')]
+    spoilt = [b"", whole[:-1], b"{}\n" + whole, whole.replace(b'"index": 3', b'"index": 2')]
     spoilt += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in (5, 90, 300)]
     for text in spoilt:
         mark.write_bytes(text)

@@ -8,6 +8,7 @@ from tilework.compiler.kernels import Kernels
 from tilework.model.choice import Choice
 from tilework.record import (
     History,
+    Knowing,
     Record,
     best_elsewhere,
     best_of,
@@ -43,9 +44,9 @@ def choose_schedule(
         ScheduleError: there is no record, and no sketch has a valid row.
     """
     kept = kernels or Kernels(task.target)
-    device = device_here(task.target)
 
-    # Imports are where a start does without whose choices are kept.
+    # Imports are where a start does without whose choices are kept, or whom nobody has a word for;
+    # which device this is takes as long as ten choices.
 
     def draft() -> Choice | None:
         from tilework.model.drafted import drafted
@@ -56,8 +57,11 @@ def choose_schedule(
         return kept.choice("draft", task, [direct], draft)
 
     def find() -> Choice | None:
-        if history is None:
-            return drafts()
+        if history is None or not _knows(history, task):
+            own = drafts()
+            if own is not None or history is None:
+                return own
+        device = device_here(task.target)
         if task.compute_dag.symbols:
             from tilework.compiler.families import recorded
 
@@ -72,13 +76,26 @@ def choose_schedule(
         return transferred(task, history, own, device=device, direct=direct)
 
     state = kept.state(history)
-    whole = [direct, state, repr(device)]
-    choice = find() if state is None else kept.choice("best", task, whole, find)
+    if state is None:
+        choice = find()
+    else:
+        whole = [direct, state, repr(device_here(task.target))]
+        choice = kept.choice("best", task, whole, find)
     if choice is None:
         from tilework.model.drafted import draft_schedule
 
         return draft_schedule(task, direct=direct)
     return choice
+
+
+def _knows(history: History, task: SearchTask) -> bool:
+    """Whether a history may say other than a draft: it has the task, or a model of its kind."""
+    if task.compute_dag.symbols:  # each point of a family has a key of its own
+        return True
+    key, kind = task.workload_key, task.target.kind
+    return not all(
+        isinstance(layer, Knowing) and not layer.knows(key, kind) for layer in layers_of(history)
+    )
 
 
 def _as_recorded(record: Record, device: DeviceIdentity | None) -> Choice:

@@ -118,7 +118,7 @@ class Kernels:
         helpers: Helpers,
     ) -> Kernel:
         """A kernel, whose code may be still being made; see `Builder.build`."""
-        key, kept = self._find(task, choice, strides)
+        key, kept = ("", None) if self._files is None else self._find(task, choice, strides)
         if kept is not None:
             return kept
         kernel = self._builder.build(task, choice.sketch_id, choice.row, strides, helpers)
@@ -126,7 +126,8 @@ class Kernels:
             number, row, extent, most = choice.small
             small = self._builder.build(task, number, row, strides, helpers)
             kernel = self._builder.handed_over(small, kernel, extent, most, task.target)
-        self._new[key] = kernel
+        if self._files is not None:
+            self._new[key] = kernel
         return kernel
 
     def common(self, helpers: Helpers) -> None:
@@ -157,7 +158,7 @@ class Kernels:
 
         A kernel that is kept says so without the task's space.
         """
-        _, kept = self._find(task, choice, None)
+        kept = None if self._files is None else self._find(task, choice, None)[1]
         if kept is None:
             from tilework.space import SearchSpace
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.frozen import frozen
+from tilework.kept import key_of
 from tilework.runtime.content import Content, Untouched, let_go, read_content, unreadable
 from tilework.session import ahead
 from tilework.session.cache import ModuleCache
@@ -72,7 +73,8 @@ class Facts:
     """What is to be known of a model before it is compiled.
 
     Attributes:
-        digest: of its content, weights in other files included.
+        digest: of its content, weights in other files included; of how its files look where
+            nothing is kept by it.
         inputs: what a run takes; constants that are listed as inputs are none.
         outputs: what it returns, as far as the file declares it: `tilework.session.outputs`.
         overridable: constants that are listed as inputs.
@@ -114,6 +116,14 @@ class Source:
 
         with stage("read"):
             return read() if size < _LONG else ahead.importing(read)
+
+    def looks(self, file: BufferedReader) -> str:
+        """How the model's own file looks, whose content is kept as by `digest`."""
+        size = os.fstat(file.fileno()).st_size
+        if size < _MOST_KEPT:
+            with stage("read"):
+                self._content = read_content(file, size, briefly=True)
+        return _looks(file)
 
     def model(self) -> onnx.ModelProto:
         """The model; large constants may be without their data.
@@ -167,11 +177,12 @@ def facts_of(source: Source, cache: ModuleCache | None) -> Facts:
     given = source.given
     if isinstance(given, bytes):
         return _facts(source, hashlib.sha256(given).hexdigest(), cache)
-    main = _digest_of(given, source, cache, source.digest)
+    whole, other = (source.looks, _looks) if cache is None else (source.digest, _digest)
+    main = _digest_of(given, source, cache, whole)
     facts = _facts(source, main, cache)
     if not facts.files:
         return facts
-    each = [_digest_of(given.parent / name, source, cache, _digest) for name in facts.files]
+    each = [_digest_of(given.parent / name, source, cache, other) for name in facts.files]
     return replace(facts, digest=ModuleCache.key(main, *each))
 
 
@@ -202,6 +213,10 @@ def declared_from(data: Any) -> tuple[Declared, ...]:
     return tuple(Declared(d["name"], d["dtype"], tuple(d["shape"])) for d in data)
 
 
+def _looks(file: BufferedReader) -> str:
+    return key_of(repr(_stamp(os.fstat(file.fileno()))))
+
+
 def _digest(file: BufferedReader) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -221,7 +236,7 @@ def _digest_of(
     cache: ModuleCache | None,
     digest_of: Callable[[BufferedReader], str],
 ) -> str:
-    """SHA-256 of a file's content, from the cache if the file looks as it did."""
+    """What ``digest_of`` says of a file, from the cache if the file looks as it did."""
     try:
         with open(path, "rb") as file:
             about = os.fstat(file.fileno())

@@ -34,7 +34,7 @@ def outputs_of(source: Source, facts: Facts, cache: ModuleCache | None) -> tuple
     if kept is None:
         held = source.held
         try:
-            kept = _read(source, facts) if held is None else _inferred(held, facts)
+            kept = _read(source, facts, cache) if held is None else _inferred(held, facts)
         except NetworkError:
             return facts.outputs
         if cache is not None:
@@ -42,14 +42,14 @@ def outputs_of(source: Source, facts: Facts, cache: ModuleCache | None) -> tuple
     return kept
 
 
-def _read(source: Source, facts: Facts) -> tuple[Declared, ...]:
+def _read(source: Source, facts: Facts, cache: ModuleCache | None) -> tuple[Declared, ...]:
     """The outputs of a model that is read again.
 
     Raises:
         NetworkError: it cannot be read, or is another one.
     """
     again = Source(source.given)
-    if facts_of(again, None).digest != facts.digest:
+    if facts_of(again, cache).digest != facts.digest:
         raise NetworkError("the file was written in the meantime")
     return _inferred(again.model(), facts)
 

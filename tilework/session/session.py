@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilework.collector import paused
 from tilework.errors import ModuleError, TileworkError
 from tilework.kept import keeps
-from tilework.session import later
+from tilework.session import ahead, later
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Source, facts_of
@@ -110,6 +110,8 @@ class Session:
         source = Source(_source(model))
         kept = _cache(cache)
         self._answered = False
+        if target is None:
+            ahead.loading_llvm()
         with paused():
             self._facts = facts_of(source, kept)  # imports what the target needs, too
             self._outputs = once(partial(outputs_of, source, self._facts, kept))

@@ -56,8 +56,10 @@ def _equal_constants(constants: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two arrays of one type and shape hold the same; of floats, zeros have a sign."""
-    bits = f"u{a.dtype.itemsize}"
-    return a is b or np.array_equal(a.view(bits), b.view(bits))
+    bits, ours, theirs = f"u{a.dtype.itemsize}", a.__array_interface__, b.__array_interface__
+    if ours["data"] == theirs["data"] and a.strides == b.strides:  # one weight, by two names
+        return True
+    return np.array_equal(a.view(bits), b.view(bits))
 
 
 def _frozen(value: Any) -> Hashable:

@@ -14,42 +14,29 @@ from tilework.graph.onnx.convert import (
     indexing,
     matrices,
     normal,
-    qonnx,
-    quantised,
-    random,
-    recurrent,
     reductions,
-    regions,
-    resize,
-    sampling,
     slices,
-    spectra,
     views,
     windows,
 )
 
 _FAMILIES = (
     windows, matrices, normal, elementwise, activations, reductions, views, slices, indexing,
-    resize, sampling, regions, spectra, quantised, random, recurrent,
 )  # fmt: skip
 
 CONVERTERS: dict[str, Converter] = {
     op: convert for family in _FAMILIES for op, convert in family.CONVERTERS.items()
 }
+"""Of the standard's operators that most models consist of; others are in `rarer`."""
 
 
 def converter(domain: str, op: str) -> Converter | None:
     """What converts an operator; None if nothing does."""
-    if domain in qonnx.DOMAINS:
-        return qonnx.CONVERTERS.get(op)
-    standard = domain in ("", "ai.onnx")
-    if standard and op in CONVERTERS:
+    if domain in ("", "ai.onnx") and op in CONVERTERS:
         return CONVERTERS[op]
-    from tilework.graph.onnx.convert import microsoft  # which most models have nothing of
+    from tilework.graph.onnx.convert import rarer
 
-    if standard:
-        return microsoft.IN_THE_STANDARD_DOMAIN.get(op)
-    return microsoft.CONVERTERS.get(op) if domain == "com.microsoft" else None
+    return rarer.converter(domain, op)
 
 
 __all__ = ["CONVERTERS", "converter"]
