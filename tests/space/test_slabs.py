@@ -168,8 +168,14 @@ def convolution(
         shape = [y.shape[d] for d in (0, 3, 1, 2)]
         return te.ComputeDAG([*inputs[:2], te.compute(shape, lambda b, c, i, j: y[b, i, j, c])])
     other = x if finish == "itself" else te.placeholder(y.shape, name="other")
+    inputs += [] if finish == "itself" else [other]
+    if finish == "staged":  # by a sum, which no other stage takes in
+        k = te.reduce_axis(16, "k")
+        total = te.compute(y.shape[:3], lambda *i: te.sum(other[(*i, k)], k), name="total")
+        z = te.compute(y.shape, lambda *i: y[i] + inputs[2][i[-1]] + total[i[:3]], name="z")
+        return te.ComputeDAG([*inputs, z])
     z = te.compute(y.shape, lambda *i: y[i] + inputs[2][i[-1]] + other[i], name="z")
-    return te.ComputeDAG([*inputs, *([other] if finish == "residual" else []), z])
+    return te.ComputeDAG([*inputs, z])
 
 
 CONVOLUTIONS = {
@@ -246,9 +252,37 @@ def test_slabs_of_any_number_of_images_are_right(size, cut):
     check_kernel(task, kernel, points_of(dag, rng)[:4], f"row {row}")
 
 
+OPEN = {
+    "rows": convolution((1, S, 12)),
+    "a stage of its own": convolution((1, S, 12), finish="staged"),
+    "rows and columns": convolution((B, S, S)),
+    "whole tiles": convolution((B, 4 * S, 12)),
+    "a residual": convolution((B, S, 9), finish="residual"),
+    "groups": convolution((1, S, 12), groups=(2,)),
+    "more rows at the end": convolution((1, S, 12), pads=(0, 0, 3, 2)),
+    "5 taps": convolution((1, S, 12), 5, (2, 2, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_slabs_of_rows_that_a_run_decides_are_right(name, threads, cut):
+    """The last one reaches beyond the map, whose rows may be fewer than those of a slab."""
+    dag, rng = OPEN[name], np.random.default_rng(0)
+    task = SearchTask(dag, Target(x86("x86-64-v3", threads)))
+    (sketch,) = [s for s in SearchSpace.of(task).sketches if s.slabs is not None]
+    assert sketch.slabs.ragged == (() if name == "whole tiles" else (1,))
+    assert draft_of(task.target).least(sketch) > 0
+    for row in sketch.sample(rng, 2):
+        kernel = build(task, sketch.id, row)
+        assert kernel.overwritable == ({3} if name.startswith("a ") else set())
+        check_kernel(task, kernel, points_of(dag, rng)[:6], f"row {row}")
+
+
 @pytest.mark.parametrize(
     "dag",
     [
+        convolution((1, S + 2, 12), pads=(0, 0, 0, 0)),  # nothing says what is beyond the end
         convolution((1, 7, 12)),  # there would be one
         convolution(finish="itself"),  # rows of a slab that are not its own
         convolution((1, 16, 16), finish="turned"),  # what is written has others

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.hosts import on_x86, runs_x86, x86
 from tilework import te
+from tilework.index.symbols import symbol
 from tilework.kinds.cpu.build import build
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.rules import CPU_RULES
@@ -328,6 +329,15 @@ def test_points_of_a_tile_do_not_share_few_cache_sets():
     assert spread((1, 4, 6, 6, 4, 256), "float32") == (1, 4, 6, 6, 4, 272)
     assert spread((1, 7, 6, 6, 7, 128), "float32") == (1, 7, 6, 6, 7, 128)
     assert spread((1, 6, 4, 64), "float32") == (1, 6, 4, 80)
+
+
+def test_of_any_number_of_tiles_an_odd_one_is_kept():
+    n, odd = symbol("n", 1, 28), lambda extent: extent // 2 * 2 + 1
+    assert TACTICS.spread((1, 6, 6, n, 48), "float32") == (1, 6, 6, odd(n), 48)
+    assert TACTICS.spread((1, 6, 6, n, 128), "float32") == (1, 6, 6, odd(n), 144)
+    assert TACTICS.spread((1, 6, 6, 2 * n, 8), "float32") == (1, 6, 6, odd(2 * n), 8)
+    few = symbol("few", 1, 3)  # too few for slices of 1024 bytes
+    assert TACTICS.spread((1, 6, 6, few, 64), "float32") == (1, 6, 6, few, 64)
 
 
 @pytest.mark.parametrize("size,channels", [(56, 64), (14, 256)])

@@ -49,6 +49,8 @@ class Slabs:
         form, transforms: of the part, where it is a variant (`tilework.space.sketch.Sketch`).
         shared: by row axis, rows of the last slab that are also of the one before it, which writes
             them. None where no axis has any.
+        ragged: numbers of row axes whose last slab may reach beyond the last row. Nothing is
+            stored there; what is read is an element all the same, or not read.
     """
 
     whole: ComputeDAG
@@ -62,6 +64,7 @@ class Slabs:
     form: str = ""
     transforms: Mapping[str, WeightTransform] = field(default_factory=dict)
     shared: tuple[int, ...] = ()
+    ragged: tuple[int, ...] = ()
 
     @property
     def each(self) -> int:

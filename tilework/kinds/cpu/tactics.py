@@ -100,13 +100,19 @@ class CpuTactics(Tactics):
 
         Neighbouring points are a slice of the last two dimensions apart. A cache looks only at
         some bits of the address: slices of a multiple of 1024 bytes evict each other. A longer one
-        costs memory and nothing else, so that it is taken where some extents may lead there.
+        costs memory and nothing else. Where a run decides how many rows a slice has, and some
+        numbers may lead there, it has an odd number of them, which is at most one more, and rows
+        are longer where as few of them as two would lead there.
         """
-        size = dtype_bytes(dtype)
-        low, high = range_of(nbytes(shape[-2:], dtype) % _SET_BYTES)
-        if low <= 0 <= high:
-            return (*shape[:-1], shape[-1] + LINE_BYTES // size)
-        return shape
+        *outer, rows, last = shape
+        longer = last + LINE_BYTES // dtype_bytes(dtype)
+        low, high = range_of(nbytes((rows, last), dtype) % _SET_BYTES)
+        if not low <= 0 <= high:
+            return shape
+        if isinstance(rows, int) or not isinstance(last, int):
+            return (*outer, rows, longer)
+        alike = nbytes((last,), dtype) % (_SET_BYTES // 2) == 0
+        return (*outer, rows // 2 * 2 + 1, longer if alike else last)
 
 
 def _at_least(extent: Extent, least: int) -> bool | Expr:

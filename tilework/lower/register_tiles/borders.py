@@ -14,8 +14,8 @@ After, position decides which version of the tile runs, and taps on the border a
 
 A tile of one row needs no versions: the loop over its taps is clipped,
 ``for ry in max(0, 1 - y) .. min(3, H + 1 - y)``. Where a run decides how many points an axis has,
-points near its ends are computed so, one after another, and others have no bounds
-(`tilework.lower.register_tiles.tails`).
+the first tile has its version, and other points near the ends are computed as single rows, one
+after another (`tilework.lower.register_tiles.tails`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from functools import partial
 from tilework.frozen import frozen
 from tilework.index.bounds import solved
 from tilework.index.extents import Extent, ceil_div, known
-from tilework.index.symbols import certain
+from tilework.index.symbols import certain, is_static
 from tilework.lower.common import const, weighted_sum
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis, Expr, binary
@@ -50,6 +50,8 @@ class Span:
             the loads are).
         off: how far behind the tile's begin its points are; None if they are there.
         active: how many of its points count, of an axis of vectors; None if all do.
+        near: of a first tile, far from an end that a run decides, the bounds that may fail there.
+            None where all of the axis may.
     """
 
     first: int
@@ -59,6 +61,7 @@ class Span:
     kind: str = "inside"
     off: Expr | None = None
     active: Expr | None = None
+    near: tuple[Bound, ...] | None = None
 
     def at(self, base: Expr, point: Expr) -> Expr:
         """Where a point of a tile at ``base`` lies."""
@@ -141,6 +144,12 @@ def inner_points(extent: Extent, bounds: Sequence[Bound]) -> tuple[Expr, Expr]:
         else:
             stops.append(rest // -b.slope + 1)
     return _most("max", firsts), _most("min", stops)
+
+
+def near_begin(bounds: Sequence[Bound]) -> tuple[Bound, ...] | None:
+    """Those that may fail in the first tile, if no others do; None where a run decides it."""
+    low = [b for b in bounds if b.slope > 0]
+    return tuple(low) if is_static(b.const for b in low) else None
 
 
 def _most(op: str, numbers: Sequence[Extent]) -> Expr:

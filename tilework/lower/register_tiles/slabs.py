@@ -13,6 +13,11 @@ Of 40 rows, the last slab begins at row 24, and leaves the first 8 of its rows t
     for s in parallel:
       first = min(s * 16, 24)
       the same at rows first + i, of which y stores those from s * 16 on
+
+Where a run decides how many rows there are, there may be fewer than a slab has. Then the last one
+reaches beyond them::
+
+    for s in parallel:  the same at rows s * 16 + i, of which y stores those before the end
 """
 
 from __future__ import annotations
@@ -35,10 +40,12 @@ from tilework.lower.ir import (
     Seq,
     Stmt,
     Store,
+    expressions,
     walk_stmts,
 )
+from tilework.space.bounds import conjunction
 from tilework.space.slabs import Margin, Places, Slabs, any_row
-from tilework.te.expr import Axis, Expr, binary, compare, rewritten
+from tilework.te.expr import Axis, Expr, binary, compare, rewritten, walk
 
 
 def over_slabs(program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -> Program:
@@ -60,7 +67,8 @@ class _Moved:
             loop_var(f"{v.name}.n", n) if s else v
             for v, n, s in zip(slabs.vars, slabs.counts, self.shared, strict=True)
         ]
-        self.in_part = False  # whether rows are left to the slab before
+        self.in_part = False  # whether some rows are no concern of this slab
+        self.asked = False  # whether it is asked before something is read
         self.buffers: dict[Buffer, Buffer] = {}
         self.places: dict[Buffer, Places] = {}
         self.margins: dict[Buffer, tuple[Margin, ...]] = {}
@@ -100,18 +108,44 @@ class _Moved:
             yield var, weighted_sum([(var_or_zero(number), rows)]), count, rows, shared
 
     def _region(self, region: Region) -> Stmt:
-        """A region of one slab; of the last one, without the rows that are the other's."""
+        """A region of one slab; of the last one, without the rows that are no concern of it."""
         loops = [(v, v.extent, "serial") for v in region.parallel]
-        body = nest(loops, self.stmt(region.body))
-        if not any(self.shared) or not any(
-            isinstance(s, Store) and s.buffer in self.old.outputs for s in walk_stmts(region.body)
-        ):
+        body, full = nest(loops, self.stmt(region.body)), self._full()
+        if full is None or not self._asks(region.body):
             return body
         self.in_part = True
         part = nest(loops, self.stmt(region.body))
         self.in_part = False
-        full = [compare(">=", var, whole) for var, whole, *_, shared in self._each() if shared]
-        return If(full[0], body, part)
+        return If(full, body, part)
+
+    def _asks(self, body: Stmt) -> bool:
+        """Whether a region has to know which rows are its slab's own."""
+        ragged = bool(self.slabs.ragged)
+        return any(
+            (isinstance(n, Store) and n.buffer in self.old.outputs)
+            or (ragged and isinstance(n, Load) and self._row_by_row(n.buffer))
+            for stmt in walk_stmts(body)
+            for n in (stmt, *(e for own in expressions(stmt) for e in walk(own)))
+        )
+
+    def _row_by_row(self, buffer: Buffer) -> bool:
+        """Whether an argument has the rows of the output, and no others."""
+        return any_row(self.places.get(buffer, ())) and not any(map(any, self.margins[buffer]))
+
+    def _full(self) -> Expr | None:
+        """Whether all rows of a slab are its own; None where those of all slabs are."""
+        ends = []
+        for number in self.slabs.ragged:
+            rows = self.slabs.rows[number]
+            after = weighted_sum([(var_or_zero(self.slabs.vars[number]), rows), (const(1), rows)])
+            ends.append(compare("<=", after, const(self._end(number))))
+        first = [compare(">=", var, whole) for var, whole, *_, shared in self._each() if shared]
+        return conjunction([*first, *ends])
+
+    def _end(self, number: int) -> Extent:
+        """Rows of the output on a row axis."""
+        places = self.places[self.old.outputs[0]]
+        return self.of(self.old.outputs[0]).shape[places.index(number)]
 
     def _like(self, output: Buffer, rows: Places) -> frozenset[Buffer]:
         """The arguments of which slabs have the same places as of the output, and it."""
@@ -121,7 +155,9 @@ class _Moved:
 
     def stmt(self, stmt: Stmt) -> Stmt:
         """A statement at the slab's place."""
+        self.asked = isinstance(stmt, Store) and stmt.buffer in self.old.outputs
         held = {f.name: self.value(getattr(stmt, f.name)) for f in fields(stmt)}
+        self.asked = False
         if isinstance(stmt, Store | Claim):
             held |= {
                 "buffer": self.of(stmt.buffer),
@@ -131,7 +167,7 @@ class _Moved:
         return self._own(new) if self.in_part and isinstance(new, Store) else new
 
     def _own(self, store: Store) -> Stmt:
-        """A store of the last slab, of rows that are not the other's."""
+        """A store of the last slab, of rows that are its own."""
         if store.buffer not in map(self.of, self.old.outputs):
             return store
         stmt: Stmt = store
@@ -139,6 +175,9 @@ class _Moved:
         for number, (_, whole, *_, shared) in enumerate(self._each()):
             if shared:
                 stmt = If(compare(">=", store.indices[places.index(number)], whole), stmt)
+        for number in self.slabs.ragged:
+            row = store.indices[places.index(number)]
+            stmt = If(compare("<", row, const(self._end(number))), stmt)
         return stmt
 
     def value(self, value: Any) -> Any:
@@ -154,7 +193,7 @@ class _Moved:
 
         def moved(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
             if isinstance(node, Load):
-                return Load(node.dtype, self.of(node.buffer), self.at(node.buffer, kids))
+                return Load(node.dtype, self.of(node.buffer), self.read_at(node.buffer, kids))
             return None
 
         return rewritten(e, moved)
@@ -169,11 +208,21 @@ class _Moved:
         if places is None or not any_row(places):
             return indices
         pairs = zip(indices, places, strict=True)
-        before = [margin[0] for margin in self.margins[buffer]]
-        return tuple([i if r is None else self.row(r, i, before[r]) for i, r in pairs])
+        return tuple([i if r is None else self.row(buffer, r, i) for i, r in pairs])
 
-    def row(self, number: int, index: Expr, before: int) -> Expr:
+    def read_at(self, buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The same where it is read: in place of rows beyond the last one, that one."""
+        at, places = list(self.at(buffer, indices)), self.places.get(buffer, ())
+        if self.in_part and not self.asked and self._row_by_row(buffer):
+            for number in self.slabs.ragged:
+                if number in places:
+                    d = places.index(number)
+                    at[d] = binary("min", at[d], const(self._end(number) - 1))
+        return tuple(at)
+
+    def row(self, buffer: Buffer, number: int, index: Expr) -> Expr:
         """A row of the slab as one of the whole."""
         each = 1 if self.shared[number] else self.slabs.rows[number]
         first = var_or_zero(self.slabs.vars[number])
+        before, _ = self.margins[buffer][number]
         return weighted_sum([(first, each), (index, 1), (const(1), -before)])

@@ -31,7 +31,13 @@ from tilework.index.extents import ceil_div, known
 from tilework.index.symbols import certain
 from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
 from tilework.lower.ir import For, If, Let, Stmt, seq
-from tilework.lower.register_tiles.borders import MOST_BODIES, Span, inner_points, tile_spans
+from tilework.lower.register_tiles.borders import (
+    MOST_BODIES,
+    Span,
+    inner_points,
+    near_begin,
+    tile_spans,
+)
 from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
 from tilework.space.nest import BlockNest
@@ -41,6 +47,8 @@ from tilework.te.expr import Axis, Expr, Read, Select, binary, compare, walk
 How = Literal["switch", "halves", "points", "vectors", "masked"]
 _CHEAPER: dict[How, How] = {"switch": "halves", "vectors": "masked", "halves": "points"}
 """What takes fewer versions, in the order in which it is given up."""
+_MOST_BORDERED = 16
+"""Versions where some axes have bounds at positions that a run decides: a border is rarely met."""
 _MOST_COLLECTED = 1600
 """Elements that all versions together may read one by one, each of which is an instruction."""
 
@@ -55,7 +63,7 @@ class Tail:
         how: what computes the last one, if it is shorter.
         lanes: points of a vector, of ``vectors`` and ``masked``.
         bounds: the axis's bounds. Points at which one may not hold are computed one by one, and
-            what is left of their tile in halves.
+            what is left of their tile in halves; of ``halves`` the first tile is one by itself.
     """
 
     axis: Axis
@@ -68,7 +76,7 @@ class Tail:
     def bodies(self) -> int:
         """Versions of the code, the whole tile's among them."""
         if self.bounds:
-            return 2 + (self.tile - 1).bit_length()
+            return 2 + (self.tile - 1).bit_length() + (self.how == "halves" and self.tile > 1)
         if self.tile == 1:
             return 1
         match self.how:
@@ -135,11 +143,29 @@ class Tail:
         axis, tile = self.axis, self.tile
         begin, end = inner_points(axis.extent, self.bounds)
         after = binary("+", base, const(tile))
-        is_inside = conjunction([compare(">=", base, begin), compare("<=", after, end)])
-        assert is_inside is not None
+        is_inside = _all([compare(">=", base, begin), compare("<=", after, end)])
         whole = inner(Span(0, 1, tile, 1.0))
         if tile == 1:
             return If(is_inside, whole, inner(Span(0, 1, 1, 1.0, "clip")))
+        others = self._one_by_one(base, begin, end, inner)
+        if self.how == "halves":
+            others = self._first(base, end, inner, others)
+        return If(is_inside, whole, others)
+
+    def _first(self, base: Expr, end: Expr, inner: Callable[[Span], Stmt], others: Stmt) -> Stmt:
+        """The first tile, where it reaches over no other end; else ``others``."""
+        near = near_begin(self.bounds)
+        if not near:
+            return others
+        here = [compare("==", base, ZERO), compare("<=", const(self.tile), end)]
+        span = Span(0, 1, self.tile, 1.0, "fixed", near=near)
+        return If(_all(here), inner(span), others)
+
+    def _one_by_one(
+        self, base: Expr, begin: Expr, end: Expr, inner: Callable[[Span], Stmt]
+    ) -> Stmt:
+        """Points at which bounds may fail one after another, and others of the tile in halves."""
+        axis, tile = self.axis, self.tile
         names = (f"{axis.name}.{what}" for what in ("points", "first", "inside", "edge", "off"))
         points, first, count, edge, off = (loop_var(name, tile + 1) for name in names)
         left = binary("min", const(tile), binary("-", const(axis.extent), base))
@@ -152,7 +178,13 @@ class Tail:
             For(edge, binary("-", points, count), "serial", one),
         )
         part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
-        return If(is_inside, whole, Let(points, left, Let(first, low, part)))
+        return Let(points, left, Let(first, low, part))
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    joined = conjunction(conditions)
+    assert joined is not None
+    return joined
 
 
 def _chosen(rest: Expr, sizes: Sequence[int], of: Callable[[int], Stmt]) -> Stmt:
@@ -191,7 +223,7 @@ def served_by(
         if isinstance(a.extent, int)
     }
     others = math.prod(map(len, known.values()))
-    most = MOST_BODIES
+    most = _MOST_BORDERED if any(b.axis.open for b in bounds) else MOST_BODIES
     if source is not None and axes:
         collected = _collected(source, axes[-1]) * math.prod(tile[a] for a in axes)
         most = min(most, _MOST_COLLECTED // max(collected, 1))
@@ -217,7 +249,7 @@ def _tails(
             continue
         size, own = tile[axis], tuple([b for b in bounds if b.axis is axis])
         if own:
-            out[axis] = Tail(axis, size, "points", bounds=own)
+            out[axis] = Tail(axis, size, "halves", bounds=own)
         elif axis is not axes[-1]:
             out[axis] = Tail(axis, size, "switch")
         elif lanes:

@@ -80,6 +80,11 @@ class Version:
         bounds = self.loops.block.bounds
         return [b for b in bounds if self.spans[b.axis].kind in kinds]
 
+    def _placed(self) -> list[Bound]:
+        """Bounds of tiles at known positions that may fail there."""
+        nears = ((b, self.spans[b.axis].near) for b in self.bounds(("fixed",)))
+        return [b for b, near in nears if near is None or b in near]
+
     def known(self) -> set[Compare]:
         """Comparisons that loads need not make: they hold, or what they guard is skipped."""
         fixed = [b for b in self.bounds(("fixed",)) if b.skips]
@@ -88,7 +93,7 @@ class Version:
     def used(self, point: Index, taps: Index) -> Expr | None:
         """Whether a tap of a point is computed, decided while code is generated; None: always."""
         out = []
-        for b in self.bounds(("fixed",)):
+        for b in self._placed():
             span, tile = self.spans[b.axis], self.loops.points(b.axis)
             tap = taps[b.tap] if b.tap is not None else ZERO
             if isinstance(tap, Const):
@@ -151,7 +156,7 @@ class Version:
         """Ranges of taps that use the same points of a fixed tile, by tap."""
         out: dict[Axis, list[tuple[int, int]]] = {}
         for axis, span in self.spans.items():
-            own = [b for b in self.bounds(("fixed",)) if b.axis is axis]
+            own = [b for b in self._placed() if b.axis is axis]
             tap, pieces = segments(span, own, self.loops.points(axis))
             if tap is not None:
                 out[tap] = pieces

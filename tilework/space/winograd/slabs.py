@@ -16,14 +16,26 @@ import math
 from collections.abc import Callable
 
 from tilework.frozen import frozen
-from tilework.index.extents import known, typical
+from tilework.index.extents import Extent, ceil_div, known, most, typical
+from tilework.index.symbols import certain, same
+from tilework.space.bounds import conjuncts
 from tilework.space.slabs import Places, Slabs, part_of, place_reads, slab_vars
 from tilework.space.winograd.match import Conv, match
 from tilework.space.winograd.matrices import TILES
 from tilework.space.winograd.rewrite import winograd_variants
 from tilework.te.affine import linear
 from tilework.te.dag import ComputeDAG
-from tilework.te.expr import Const, Expr, IfThenElse, Read, reads, replace_axes, walk
+from tilework.te.expr import (
+    Axis,
+    Compare,
+    Const,
+    Expr,
+    IfThenElse,
+    Read,
+    reads,
+    replace_axes,
+    walk,
+)
 from tilework.te.functions import if_then_else
 from tilework.te.tensor import Compute, Operation, Placeholder
 
@@ -49,9 +61,12 @@ def convolution_slabs(dag: ComputeDAG, least: int, wanted: int, cores: int) -> S
     places = None if padding is None else _places(dag, conv, padding)
     if padding is None or each is None or places is None:
         return None
-    rows = known(conv.op.shape[1])
-    counts = images, -(-rows // each)
-    shared = counts[1] * each - rows
+    rows = conv.op.shape[1]
+    counts = images, ceil_div(rows, each)
+    ragged = not isinstance(rows, int) and not certain(lambda: rows % each == 0)
+    if ragged and not padding.ends:
+        return None
+    shared = known(counts[1]) * each - rows if isinstance(rows, int) else 0
     numbers, window = slab_vars((images, rows - each + 1) if shared else counts), conv.taps - 1
     bodies: dict[Operation, Expr] = {}
     if isinstance(conv.data.op, Compute):
@@ -75,6 +90,7 @@ def convolution_slabs(dag: ComputeDAG, least: int, wanted: int, cores: int) -> S
         form=variants[-1].name,
         transforms=variants[-1].transforms,
         shared=(0, shared) if shared else (),
+        ragged=(1,) if ragged else (),
     )
 
 
@@ -83,18 +99,23 @@ def _rows_each(conv: Conv, wanted: int, least: int, cores: int) -> int | None:
 
     Slabs are alike, and tiles at their ends reach beyond them as little as at the map's end. Where
     no such slabs are as small as wanted, they are of whole tiles, and the last one begins earlier.
+    Where a run decides how many rows there are, they are of whole tiles as well, and small enough
+    for the longest rows.
     """
     rows, tile = conv.op.shape[1], TILES[conv.taps][-1]
     line = _line_bytes(conv, tile)
-    if not isinstance(rows, int) or -(-rows // tile) * line < least:
+    if ceil_div(most(rows), tile) * line < least:
         return None
-    most = _MOST_OVER * -(-rows // tile)
+    if not isinstance(rows, int):
+        wide = max(most(rows) // tile // max(2 * cores, 2), 1)
+        return tile * max(min(wanted // line, wide), 1)
+    limit = _MOST_OVER * -(-rows // tile)
     lines = {n: -(-n // tile) for n in range(tile, rows // max(cores, 2) + 1) if rows % n == 0}
-    lines = {n: here for n, here in lines.items() if here * (rows // n) <= most}
+    lines = {n: here for n, here in lines.items() if here * (rows // n) <= limit}
     near = [n for n, here in lines.items() if here * line <= wanted and rows // n >= 2 * cores]
     if not near:
         whole = {n: n // tile for n in range(tile, rows // max(2 * cores, 2) + 1, tile)}
-        whole = {n: here for n, here in whole.items() if here * -(-rows // n) <= most}
+        whole = {n: here for n, here in whole.items() if here * -(-rows // n) <= limit}
         near = [n for n, here in whole.items() if here * line <= wanted or n == tile]
     return max(near, default=min(lines, default=None))
 
@@ -111,7 +132,7 @@ def _line_bytes(conv: Conv, tile: int) -> int:
     columns, channels = conv.windows[2].output, conv.windows[-1].tap
     assert columns is not None
     assert channels is not None
-    points = (tile + conv.taps - 1) ** 2 * -(-columns.typical // tile)
+    points = (tile + conv.taps - 1) ** 2 * ceil_div(columns.most, tile)
     points *= math.prod(a.typical for a in conv.groups)
     return points * (channels.typical + conv.op.axes[-1].typical) * _BYTES
 
@@ -123,11 +144,13 @@ class _Padding:
     Attributes:
         source: what is read.
         before: rows of zeros before it.
+        ends: whether what lies beyond its last row is zeros as well.
         body: the data at their place, with what stands for the row and its place on the map.
     """
 
     source: Operation
     before: int
+    ends: bool
     body: Callable[[Expr, Expr], Expr]
 
 
@@ -135,7 +158,7 @@ def _padding(conv: Conv) -> _Padding | None:
     """The padding of a convolution; None where its data are not an array with zeros around it."""
     data = conv.data.op
     if isinstance(data, Placeholder):
-        return _Padding(data, 0, lambda here, _: here)
+        return _Padding(data, 0, False, lambda here, _: here)
     body = data.body
     guard = body if isinstance(body, IfThenElse) else None
     read = body if guard is None else guard.a
@@ -158,7 +181,19 @@ def _padding(conv: Conv) -> _Padding | None:
             return inside
         return if_then_else(replace_axes(guard.cond, {row: there}), inside, guard.b)
 
-    return _Padding(read.tensor.op, -known(place.const), at)
+    before, source = -known(place.const), read.tensor.op
+    ends = guard is not None and _below(guard.cond, row, source.shape[1] + before)
+    return _Padding(source, before, ends, at)
+
+
+def _below(cond: Expr, row: Axis, end: Extent) -> bool:
+    """Whether a condition that holds says that a row is one before ``end``."""
+    for part in conjuncts(cond):
+        if isinstance(part, Compare) and part.op == "<" and part.a is row:
+            last = linear(part.b)
+            if last is not None and not last.coefficients and same(last.const, end):
+                return True
+    return False
 
 
 def _places(dag: ComputeDAG, conv: Conv, padding: _Padding) -> dict[Operation, Places] | None:

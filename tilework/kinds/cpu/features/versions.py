@@ -11,10 +11,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilework.frozen import frozen
 from tilework.index.extents import known, typical
-from tilework.lower.register_tiles.borders import Span, checked, clippable, segments, tile_spans
+from tilework.lower.register_tiles.borders import (
+    Span,
+    checked,
+    clippable,
+    segments,
+    tile_spans,
+)
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis
 
@@ -92,7 +99,7 @@ def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
     """
     extent, own = border.axis.typical, border.bounds
     if border.axis.open:
-        bodies = 2.0 + (size - 1).bit_length()
+        bodies = 2.0 + (size - 1).bit_length() + (size > 1)
         return Versions(bodies, 0.0, 0.0, bodies - 1.0, bodies, 0.0)
     clip = ("border" if wide else "all") if size == 1 and border.clips else "no"
     spans = tile_spans(extent, size, own, clip)
@@ -134,15 +141,34 @@ def points_left(border: Border, size: int) -> list[tuple[float, float]]:
     first = size * np.arange(count)[:, None]
     inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
     points = np.maximum(inside, 0)
-    if border.axis.open:  # points that bounds may touch go one by one
-        inner = np.minimum(inside.min(axis=1), size)
-        part = inner[(inner > 0) & (inner < size)]
-        edge = (int(points.sum()) - taps * int(np.maximum(inner, 0).sum())) / taps
-        parts = (len(part), float(part.mean()) if len(part) else 0.0)
-        return [(int((inner == size).sum()), size), parts, (edge, 1.0)]
+    if border.axis.open:
+        return _open_points(points, np.minimum(inside.min(axis=1), size), size)
     out: list[tuple[float, float]] = []
     many = 2 * points >= size
     for part in (points == size, many & (points < size), ~many & (points > 0)):
         number = int(part.sum())
         out.append((number / taps, float(points[part].mean()) if number else 0.0))
     return out
+
+
+def _open_points(
+    points: NDArray[np.int64], inner: NDArray[np.int64], size: int
+) -> list[tuple[float, float]]:
+    """The same of an axis whose extent a run decides: points on its border go one by one.
+
+    Args:
+        points: of each tile, those that a tap uses.
+        inner: of each tile, those that all taps use.
+        size: of a tile.
+    """
+    count, taps = points.shape
+    known = np.zeros(count, bool)  # of which tiles code says which points a tap uses
+    known[:1] = size > 1 and count > 1
+    some = points[known]
+    some = some[(some > 0) & (some < size)]
+    whole = (points[known] == size).sum() / taps + (inner[~known] == size).sum()
+    part = inner[~known & (inner > 0) & (inner < size)]
+    number = len(part) + len(some) / taps
+    mean = (float(part.sum()) + float(some.sum()) / taps) / number if number else 0.0
+    edge = float(points[~known].sum()) / taps - float(np.maximum(inner[~known], 0).sum())
+    return [(float(whole), size), (number, mean), (edge, 1.0)]
