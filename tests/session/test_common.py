@@ -10,6 +10,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.graph import test_grouped_of_any_length as grouped
 from tests.session.test_symbolic import attention, close, feeds, neighbours
 from tilework.session import Session
 from tilework.session.cache import ModuleCache
@@ -221,3 +222,16 @@ def test_a_run_of_a_shape_that_was_there_reads_no_file(monkeypatch):
     for n in (1, 2, 3):
         run(session, other, {"x": (n,)})
     assert not asked
+
+
+def test_a_symbol_that_has_to_be_a_sum_of_others(compiled, caplog):
+    """A mask as long as the past and the new tokens: GroupQueryAttention needs to know that."""
+    data = grouped.model_of(rotated=False).SerializeToString()
+    session, other = Session(data), ort.InferenceSession(data)
+    with caplog.at_level(logging.WARNING):
+        for new, past in ((4, 0), (1, 4), (1, 5), (1, 9), (3, 0), (2, 30)):
+            given = grouped.feeds([past + new], new, past)
+            for got, wanted in zip(session.run(None, given), other.run(None, given), strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+    assert len(compiled) == FEW + 1
+    assert "p=0..1024, s=1..1024" in caplog.text
