@@ -2,7 +2,9 @@
 
 A run's last step times the tuned network beside what it replaces: seconds, and on a busy machine a
 verdict of its own. Candidates are timed for a moment, by one process that builds, and may take as
-long as they need. A run of `tests/flows/test_resume.py` is left as it is, in processes of its own.
+long as they need. The machine's speed at rest is a number: where processes that are busy in turns
+measure another one, the machine is another device, on which a run begins anew. A run of
+`tests/flows/test_resume.py` is left as it is, in processes of its own.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ def still(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(standing, "time_at_points", timed)
     patch.setattr("flows.pipeline.gap_lines", lambda *_: ())
     patch.setattr(type(DEVICE), "settings", lambda _: BRIEF)
+    patch.setattr("tilework.kinds.cpu.identity.calibration_at_rest", lambda *_, **__: 1e-3)
 
 
 @pytest.fixture(scope="module", autouse=True)
