@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
-from tests.graph.run_symbolic import check, feeds_at, point_of, reference
+from tests.graph.microsoft_models import run_runtime
+from tests.graph.run_symbolic import check, feeds_at, point_of, reference, run_at
 from tests.graph.symbolic_models import Maker
 from tests.graph.test_symbolic_shapes import Graph, file_of
 from tilework.errors import NetworkError
-from tilework.graph import from_onnx
+from tilework.graph import from_onnx, plan
 
 IMAGES = ("n", 3, "m", 6)
 
@@ -118,3 +120,31 @@ def test_resizing_that_hangs_on_the_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="not known exactly"):
         graph = _resized("linear", "half_pixel", 1, 1, 0.7, 1)
         from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
+
+
+@pytest.mark.parametrize("groups, channels, point", [(1, 5, 3), (4, 8, 0)])
+def test_bytes_of_any_size_keep_their_zero_point_around(
+    groups: int, channels: int, point: int
+) -> None:
+    """`ConvInteger` of data that are quantised in the run: its pads are the zero point."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.integers(-128, 128, (8, channels // groups, 3, 3)).astype(np.int8),
+        "point": np.array(point, np.int8),
+    }
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node(
+            "ConvInteger", ["q", "w", "z", "point"], ["y"], pads=[1, 1, 1, 1], group=groups
+        ),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", channels, "h", "v"])
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, None)
+    constants = [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    net = from_onnx(model, {"n": "1..2", "h": "1..9", "v": "1..20"})
+    for n, h, v in ((1, 9, 20), (2, 1, 1), (1, 4, 7)):
+        given = rng.standard_normal((n, channels, h, v)).astype(np.float32) + 1
+        (got,) = run_at(plan(net), point_of(net, {"n": n, "h": h, "v": v}), given)
+        np.testing.assert_array_equal(got, *run_runtime(model, {"x": given}))

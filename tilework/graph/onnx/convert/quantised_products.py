@@ -18,6 +18,7 @@ from tilework.graph.onnx.convert.windows import convolution, window
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, value
 from tilework.index.extents import known_shape
+from tilework.index.symbols import is_static
 
 _FLIP = 128
 _GROUP = 4
@@ -144,6 +145,11 @@ def _surrounded(
         return x
     before, after = (0, 0, *pads[:rank]), (0, 0, *pads[rank:])
     wide = x.op("pad", before=before, after=after, value=0)
-    inside = np.ones((1, 1, *known_shape(x.shape[2:])), np.bool_)
-    mask = np.pad(inside, list(zip(before, after, strict=True)))
-    return wide.where(constant(c, mask), zero.cast("uint8"))
+    if is_static(x.shape[2:]):
+        inside = np.ones((1, 1, *known_shape(x.shape[2:])), np.bool_)
+        mask = constant(c, np.pad(inside, list(zip(before, after, strict=True))))
+    else:
+        one = constant(c, np.ones((1,) * (rank + 2), np.uint8))
+        mask = one.op("expand", shape=(1, 1, *x.shape[2:]))
+        mask = mask.op("pad", before=before, after=after, value=0).cast("bool")
+    return wide.where(mask, zero.cast("uint8"))
