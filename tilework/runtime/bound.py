@@ -13,9 +13,12 @@ from tilework.errors import ModuleError
 from tilework.runtime.arrays import aligned_empty, check_ready, random_array, ready_copy
 from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Dims, Ends, Value
+from tilework.runtime.recycled import Recycled
 
 Array = NDArray[Any]
 Take = Callable[[str, Any], DeviceArray | None]
+
+_RESULTS = Recycled()
 
 _DEVICE_ALIGN = 16
 """Bytes at whose multiples an array in a GPU's memory begins: the widest access of a thread."""
@@ -140,7 +143,7 @@ def new_outputs(ends: Ends, dims: Dims) -> list[Array]:
     """
     first = len(ends.inputs)
     pairs = zip(ends.io_values[first:], dims.io[first:], strict=True)
-    return [aligned_empty(shape, v.dtype) for v, shape in pairs]
+    return [_RESULTS.empty(shape, v.dtype) for v, shape in pairs]
 
 
 def results(ends: Ends, dims: Dims, buffers: Sequence[Array]) -> list[Array]:
