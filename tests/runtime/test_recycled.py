@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+from onnx import TensorProto, helper
 
+import tilework as tw
 from tilework.runtime.arrays import ALIGN, address
 from tilework.runtime.recycled import Recycled
 
@@ -56,3 +58,19 @@ def test_threads_share_it():
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_a_module_has_its_results_there():
+    """A run writes where the result of the run before lay, if nobody has that any more."""
+    shape = [256, 512]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    module = tw.compile(tw.from_onnx(model), "llvm -mcpu=native -num-cores=1")
+    given = np.ones((256, 512), np.float32)
+    (kept,) = module.run({"x": given})
+    (other,) = module.run({"x": given + 1})
+    assert (kept == 2).all() and (other == 4).all()
+    at = address(other)
+    del other
+    assert address(module.run({"x": given})[0]) == at

@@ -1,7 +1,7 @@
 """Memory of results that nobody has any more, for later ones.
 
-A fresh array of a megabyte costs a millisecond: the system has to find and clear 256 pages at
-their first touch. Of results, which every run has new, that can be more than the run. So their
+A fresh array of a megabyte costs up to a millisecond: the system has to find and clear 256 pages
+at their first touch. Of results, which every run has new, that can be more than the run. So their
 memory is lent, and comes back when the last array that lies in it is gone.
 """
 
