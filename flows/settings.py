@@ -74,6 +74,9 @@ class NetworkChoice(BaseModel):
         (),
         description="For an ONNX file: NAME=1,3,224,224, batch=4, or seq=1..512:16,64",
     )
+    values: tuple[str, ...] = Field(
+        (), description="For an ONNX file: inputs that become constants, use_cache_branch=1"
+    )
     precision: Precision = Field("f32", description="Weights and values between kernels")
     calibrate: str = Field("", description="Samples (.npz) for int8 and int4; empty: random ones")
     sparse: str = Field("", description="Share of weights' blocks to prune, or 'own'; none: dense")
@@ -98,6 +101,7 @@ class NetworkChoice(BaseModel):
         return NetworkSpec(
             self.network, self.batch, self.layout, self.precision, self.shapes,
             parse_sparse(self.sparse, self.block), strict, self.calibrate,
+            self.values,
         )  # fmt: skip
 
 

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 
 def check_output(
-    module: AnyModule, network: Network | Parts, precision: Precision = "f32", source: str = ""
+    module: AnyModule,
+    network: Network | Parts,
+    precision: Precision = "f32",
+    source: str = "",
+    given: Mapping[str, NDArray[Any]] | None = None,
 ) -> CheckResult:
     """Compare a module's output on random input with ONNX Runtime's, or with NumPy's.
 
@@ -44,6 +48,8 @@ def check_output(
     further off than usual, each call is checked by itself, and the whole by how far NumPy is from
     itself.
 
+    Inputs of the file that are constants of the network have the values that are ``given``.
+
     A network of symbolic shapes is checked at several points: the typical ones, that one below
     the greatest of them, where tiles are not whole, and the least; the largest error counts.
 
@@ -55,7 +61,9 @@ def check_output(
     if isinstance(network, Parts) and isinstance(module, PartedModule):
         return _check_parts(module, network, precision)
     assert isinstance(network, Network)
-    compared = [(*_compared(module, network, at, source), at) for at in _checked(network)]
+    compared = [
+        (*_compared(module, network, at, source, given or {}), at) for at in _checked(network)
+    ]
     reference, error, at = max(compared, key=lambda one: one[1])
     error = float(np.max([e for _, e, _ in compared]))  # which is NaN if one is
     tolerance = max(TOLERANCES[precision], _ROUNDED * _rounds_data(network))
@@ -83,12 +91,16 @@ def _checked(network: Network) -> list[Point]:
 
 
 def _compared(
-    module: AnyModule, network: Network, at: Point, source: str = ""
+    module: AnyModule,
+    network: Network,
+    at: Point,
+    source: str,
+    given: Mapping[str, NDArray[Any]],
 ) -> tuple[str, float]:
     """What a module's output is compared with at a point, and the largest error."""
     inputs = random_inputs(network, at=at)
     outputs = [np.array(o) for o in module.run(inputs)]
-    answer = _answer(source, inputs) if source else None
+    answer = _answer(source, {**inputs, **given}) if source else None
     if answer is None:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "network.onnx")

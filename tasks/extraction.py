@@ -15,6 +15,7 @@ from tasks.network import (
     NetworkSpec,
     Precision,
     fingerprint,
+    given_values,
     is_onnx,
     left_of,
     load_network,
@@ -67,7 +68,8 @@ class Extracted:
 
     def check(self, module: AnyModule) -> CheckResult:
         """Compare a compiled form of it with a reference: see `tasks.check.check_output`."""
-        return check_output(module, self.network, self.precision, self.spec.source)
+        given = given_values(self.spec)
+        return check_output(module, self.network, self.precision, self.spec.source, given)
 
     @property
     def notes(self) -> list[str]:
@@ -131,12 +133,13 @@ def load(spec: NetworkSpec, folder: str, briefly: bool = False) -> Loaded:
         if briefly and is_onnx(spec.network):
             content, files = read_briefly(Path(spec.network))
         net = load_network(
-            spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict, content
-        )
+            spec.network, spec.batch, spec.layout, spec.shapes, spec.sparse, spec.strict, content,
+            spec.values,
+        )  # fmt: skip
         return Loaded(net, spec.source, None, files)
-    if spec.sparse is not None:
-        what = f"--precision {spec.precision}"
-        raise NetworkError(f"{spec.network}: --sparse and {what} exclude each other")
+    if spec.sparse is not None or spec.values:
+        what = f"--{'sparse' if spec.sparse else 'value'} and --precision {spec.precision}"
+        raise NetworkError(f"{spec.network}: {what} exclude each other")
     place = str(Path(folder) / f"{spec.label}.onnx")
     quantised = quantise(
         QuantiseRequest(
@@ -164,7 +167,7 @@ def spec_fingerprint(spec: NetworkSpec) -> str:
     if not is_onnx(spec.network):
         tw.zoo.outline(spec.network, spec.batch, spec.layout)
     try:
-        identity = fingerprint(spec.network, spec.batch, spec.layout, spec.shapes)
+        identity = fingerprint(spec.network, spec.batch, spec.layout, spec.shapes, spec.values)
     except OSError as error:
         raise NetworkError(f"{spec.network}: {error.strerror or error}") from error
     if spec.precision != "f32":

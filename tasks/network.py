@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tilework import dtypes
 from tilework.errors import NetworkError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tilework.graph import Network, Parts
     from tilework.graph.onnx.files import ReadModel
     from tilework.graph.onnx.ranges import Given
@@ -38,6 +41,8 @@ class NetworkSpec:
             ONNX file; see `parse_shapes`.
         sparse: give it block-sparse weights.
         strict: refuse an ONNX file of which another engine would have to run a part.
+        values: texts such as ``"use_cache_branch=1"`` for inputs of an ONNX file that become
+            constants; see `parse_values`.
     """
 
     network: str
@@ -48,6 +53,7 @@ class NetworkSpec:
     sparse: Sparse | None = None
     strict: bool = False
     calibrate: str = ""
+    values: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -131,6 +137,7 @@ def load_network(
     sparse: Sparse | None = None,
     strict: bool = False,
     content: ReadModel | None = None,
+    values: Sequence[str] = (),
 ) -> Network | Parts:
     """Load a built-in network or an ONNX file; one that cannot be compiled whole comes in parts.
 
@@ -142,6 +149,7 @@ def load_network(
         sparse: give it block-sparse weights.
         strict: refuse an ONNX file of which another engine would have to run a part.
         content: of the ONNX file, if it was read already.
+        values: texts such as ``"use_cache_branch=1"`` for an ONNX file; see `parse_values`.
 
     Raises:
         NetworkError: the name is unknown, or the file is missing, corrupt or unsupported; or no
@@ -151,7 +159,7 @@ def load_network(
     from tilework.graph import Parts
 
     if sparse is not None:
-        dense = load_network(network, batch, layout, shapes, strict=strict, content=content)
+        dense = load_network(network, batch, layout, shapes, None, strict, content, values)
         if isinstance(dense, Parts):
             raise NetworkError(
                 f"{network}: --sparse is for networks that run whole; {left_of(dense)}"
@@ -159,9 +167,10 @@ def load_network(
         return tw.sparsify(dense, sparse.sparsity, sparse.block)
 
     if not is_onnx(network):
-        if shapes:
+        if shapes or values:
+            option = "--shape" if shapes else "--value"
             raise NetworkError(
-                f"{network}: --shape is for ONNX files; a built-in network takes --batch"
+                f"{network}: {option} is for ONNX files; a built-in network takes --batch"
             )
         return tw.zoo.get(network, batch=batch, layout=layout)
     if batch != 1:
@@ -170,7 +179,7 @@ def load_network(
             "size, or takes --shape"
         )
     source = network if content is None else content
-    return tw.from_onnx(source, parse_shapes(shapes), strict=strict)
+    return tw.from_onnx(source, parse_shapes(shapes), parse_values(values), strict)
 
 
 def left_of(net: Network | Parts) -> str:
@@ -226,11 +235,50 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, Given]:
     return shapes
 
 
+def parse_values(texts: Sequence[str]) -> dict[str, Any]:
+    """Values of inputs by name from texts: ``"sr=16000"``, ``"cached=true"``, ``"sizes=1,2"``.
+
+    Raises:
+        NetworkError: a text has another form, or a name comes twice.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        try:
+            numbers = [json.loads(word) for word in rest.split(",")]
+        except ValueError:
+            numbers = [None]
+        if not name or not all(isinstance(n, int | float) for n in numbers):
+            raise NetworkError(f"--value {text}: write NAME=1, NAME=true, or NAME=1,2,3")
+        if name in values:
+            raise NetworkError(f"--value {text}: '{name}' is given twice")
+        values[name] = numbers if "," in rest else numbers[0]
+    return values
+
+
+def given_values(spec: NetworkSpec) -> dict[str, np.ndarray]:
+    """The inputs of an ONNX file that are constants of a network, as runs of the file take them.
+
+    Raises:
+        NetworkError: the file does not allow a value.
+    """
+    if not spec.values:
+        return {}
+    from tilework.graph.onnx.importer import opened
+    from tilework.graph.onnx.inputs import as_declared
+
+    model, *_ = opened(spec.network)
+    values = parse_values(spec.values)
+    return {i.name: as_declared(i, values[i.name]) for i in model.graph.input if i.name in values}
+
+
 ANY = "any"
 """Stands for ranges of all symbols of which nothing else is said."""
 
 
-def ranges_for_any(network: str, texts: Sequence[str]) -> tuple[str, ...]:
+def ranges_for_any(
+    network: str, texts: Sequence[str], values: Sequence[str] = ()
+) -> tuple[str, ...]:
     """What ``--shape`` was given, with ranges in the place of ``any``.
 
     Raises:
@@ -245,12 +293,14 @@ def ranges_for_any(network: str, texts: Sequence[str]) -> tuple[str, ...]:
     from tilework.graph.onnx.usual import usual_ranges
 
     names = parse_shapes(given)
-    usual = usual_ranges(Path(network)).items()
+    usual = usual_ranges(Path(network), parse_values(values)).items()
     text = {n: what if isinstance(what, str) else ",".join(map(str, what)) for n, what in usual}
     return (*given, *(f"{name}={what}" for name, what in text.items() if name not in names))
 
 
-def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = ()) -> str:
+def fingerprint(
+    network: str, batch: int, layout: str, shapes: Sequence[str] = (), values: Sequence[str] = ()
+) -> str:
     """Identity of a network's content: the file's hash, or name and shape of a built-in one."""
     if not is_onnx(network):
         return f"{network}-b{batch}-{layout}"
@@ -258,4 +308,6 @@ def fingerprint(network: str, batch: int, layout: str, shapes: Sequence[str] = (
         digest = hashlib.file_digest(file, "sha256")
     for name, shape in sorted(parse_shapes(shapes).items()):
         digest.update(f"{name}={shape}".encode())
+    for name, value in sorted(parse_values(values).items()):
+        digest.update(f"{name}={value}".encode())
     return digest.hexdigest()[:16]

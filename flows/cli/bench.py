@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
+from flows.cli.form import USUAL, NetworkForm, of_network
 from flows.cli.output import console, print_json, table
 from flows.numbers import show_ms, speed
 from tilework.errors import TileworkError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tilework.runtime import KernelTime
 
 
+@of_network
 def bench(
     network: options.Network,
     compare: Annotated[
@@ -35,14 +37,7 @@ def bench(
     target: options.TargetText = options.DEFAULT_TARGET,
     store: options.Store = options.DEFAULT_STORE,
     packages: options.Packages = True,
-    batch: options.Batch = 1,
-    layout: options.Layout = "NHWC",
-    shape: options.Shapes = None,
-    precision: options.Precision = "f32",
-    calibrate: options.Calibrate = "",
-    sparse: options.Sparse = "",
-    block: options.Block = "",
-    strict: options.Strict = False,
+    form: NetworkForm = USUAL,
     seconds: Annotated[
         float,
         typer.Option("--seconds", min=0.1, help="Measured time per engine and thread count."),
@@ -73,20 +68,18 @@ def bench(
       tilework bench resnet-50 --precision bf16 --compare openvino     both in bfloat16
     """
     from flows.cli.device import held
-    from flows.cli.reading import say_problems, shapes_given, used_by
+    from flows.cli.reading import say_problems, used_by
     from tasks.compare import compare_engines
     from tasks.extraction import load, stored_precision
-    from tasks.network import NetworkSpec, parse_sparse, target_of
+    from tasks.network import target_of
     from tasks.peers import require_peers
 
     engines = [name.strip() for name in compare.split(",") if name.strip()]
     require_peers(engines)
     targets = [target_of(target, count) for count in _counts(threads)]
-    pruned = parse_sparse(sparse, block)
-    shapes = shapes_given(network, shape)
-    spec = NetworkSpec(network, batch, layout, precision, shapes, pruned, strict, calibrate)
+    spec = form.of(network)
     records = used_by(store, packages=packages)
-    stored = stored_precision(precision)
+    stored = stored_precision(form.precision)
     comparisons = []
     with tempfile.TemporaryDirectory() as folder:
         loaded = load(spec, folder)

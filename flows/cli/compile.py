@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from flows.cli import options
+from flows.cli.form import USUAL, NetworkForm, of_network
 from flows.cli.output import console, fail, print_json, table
 from flows.numbers import gflops, milliseconds
 from tilework.stages import Clock, Spent, ordered, stage, watching
@@ -22,20 +23,14 @@ if TYPE_CHECKING:
     from tilework.target import Target
 
 
+@of_network
 def compile_network(
     network: options.Network,
     target: options.TargetText = options.DEFAULT_TARGET,
     threads: options.Threads = None,
     store: options.Store = options.DEFAULT_STORE,
     packages: options.Packages = True,
-    batch: options.Batch = 1,
-    layout: options.Layout = "NHWC",
-    shape: options.Shapes = None,
-    precision: options.Precision = "f32",
-    calibrate: options.Calibrate = "",
-    sparse: options.Sparse = "",
-    block: options.Block = "",
-    strict: options.Strict = False,
+    form: NetworkForm = USUAL,
     in_place: options.InPlace = False,
     output: options.Output = None,
     header: Annotated[
@@ -78,19 +73,17 @@ def compile_network(
       tilework compile resnet-18 --output resnet18.so --header resnet18.h
     """
     from flows.cli.output import warn
-    from flows.cli.reading import say_problems, shapes_given, used_by
+    from flows.cli.reading import say_problems, used_by
     from tasks import finish
     from tasks.extraction import extract
     from tasks.library import library_request
     from tasks.model_files import require_unchanged
-    from tasks.network import NetworkSpec, parse_sparse, target_of
+    from tasks.network import target_of
     from tasks.packages import origins
     from tilework.errors import ModuleError, RunFailed
 
     where = target_of(target, threads)
-    pruned = parse_sparse(sparse, block)
-    shapes = shapes_given(network, shape)
-    spec = NetworkSpec(network, batch, layout, precision, shapes, pruned, strict, calibrate)
+    spec = form.of(network)
     place = f"{spec.label}.tw" if output is None else output
     request = library_request(place, header, levels, weights)
     if request is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli import options
+from flows.cli.form import USUAL, NetworkForm, of_network
 from flows.cli.hints import store_option
 from flows.cli.output import console, print_json, table
 from flows.cli.reading import say_problems
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tasks.reproduce import Reproduced
 
 
+@of_network
 def explain(
     task: Annotated[
         str, typer.Argument(metavar="TASK", help="NET:ID, with the ID that `extract` lists.")
@@ -26,14 +28,7 @@ def explain(
     target: options.TargetText = options.DEFAULT_TARGET,
     threads: options.Threads = None,
     store: options.Store = options.DEFAULT_STORE,
-    batch: options.Batch = 1,
-    layout: options.Layout = "NHWC",
-    shape: options.Shapes = None,
-    precision: options.Precision = "f32",
-    calibrate: options.Calibrate = "",
-    sparse: options.Sparse = "",
-    block: options.Block = "",
-    strict: options.Strict = False,
+    form: NetworkForm = USUAL,
     measure: Annotated[
         bool, typer.Option("--measure", help="Time the schedules shown in turns, now.")
     ] = False,
@@ -61,19 +56,15 @@ def explain(
       tilework explain resnet-18:3 --target 'cuda -model=a100 -run=simulated'
     """
     from flows.cli.output import warn
-    from flows.cli.reading import shapes_given
     from tasks.explanation import explain as explained
     from tasks.extraction import extract as extract_network
-    from tasks.network import NetworkSpec, parse_sparse, target_of
+    from tasks.network import target_of
     from tasks.stores import open_store, other_targets, records_of
 
     network, _, number = task.rpartition(":")
     if not network or not number.isdigit():
         raise NetworkError(f"'{task}' names no task: write NET:ID, for instance resnet-18:3")
-    weights = parse_sparse(sparse, block)
-    shapes = shapes_given(network, shape)
-    spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
-    extracted = extract_network(spec, target_of(target, threads))
+    extracted = extract_network(form.of(network), target_of(target, threads))
     if int(number) >= len(extracted.tasks):
         raise NetworkError(f"{network} has tasks 0 to {len(extracted.tasks) - 1}, not {number}")
     chosen = extracted.tasks[int(number)]

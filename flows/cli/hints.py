@@ -16,33 +16,13 @@ def store_option(store: str) -> str:
     return "" if store == options.DEFAULT_STORE else f" --store {shlex.quote(store)}"
 
 
-def network_options(
-    *,
-    target: str,
-    threads: int | None,
-    store: str,
-    batch: int,
-    layout: str,
-    shape: Sequence[str],
-    precision: str,
-    calibrate: str,
-    sparse: str,
-    block: str,
-) -> str:
-    """What another command needs to speak of the same network, target and records.
+def machine_options(target: str, threads: int | None, store: str) -> str:
+    """What another command needs to speak of the same machine and records.
 
     Only what is not the default is said; each option begins with a space.
     """
     said = "" if target == options.DEFAULT_TARGET else f" --target {shlex.quote(target)}"
-    said += f" --threads {threads}" if threads else ""
-    said += store_option(store)
-    said += f" --batch {batch}" if batch != 1 else ""
-    said += f" --layout {layout}" if layout != "NHWC" else ""
-    said += "".join(f" --shape {shlex.quote(text)}" for text in shape)
-    said += f" --precision {precision}" if precision != "f32" else ""
-    said += f" --calibrate {shlex.quote(calibrate)}" if calibrate else ""
-    said += f" --sparse {sparse}" if sparse else ""
-    return said + (f" --block {block}" if block else "")
+    return said + (f" --threads {threads}" if threads else "") + store_option(store)
 
 
 def print_commands(commands: Sequence[tuple[str, str]]) -> None:

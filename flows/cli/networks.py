@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli import options
+from flows.cli.form import USUAL, NetworkForm, of_network
 from flows.cli.output import console, print_json, table
 from flows.numbers import digits, duration, number, operations
 
@@ -56,18 +57,12 @@ def _shapes(inputs: Any) -> str:
     return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in inputs.items())
 
 
+@of_network
 def extract(
     network: options.Network,
     target: options.TargetText = options.DEFAULT_TARGET,
     threads: options.Threads = None,
-    batch: options.Batch = 1,
-    layout: options.Layout = "NHWC",
-    shape: options.Shapes = None,
-    precision: options.Precision = "f32",
-    calibrate: options.Calibrate = "",
-    sparse: options.Sparse = "",
-    block: options.Block = "",
-    strict: options.Strict = False,
+    form: NetworkForm = USUAL,
     show: Annotated[
         bool, typer.Option("--show", help="Print what each task computes, not only its name.")
     ] = False,
@@ -84,14 +79,10 @@ def extract(
 
       tilework extract model.onnx --show
     """
-    from flows.cli.reading import shapes_given
     from tasks.extraction import extract as extract_network
-    from tasks.network import NetworkSpec, parse_sparse, target_of
+    from tasks.network import target_of
 
-    weights = parse_sparse(sparse, block)
-    shapes = shapes_given(network, shape)
-    spec = NetworkSpec(network, batch, layout, precision, shapes, weights, strict, calibrate)
-    extracted = extract_network(spec, target_of(target, threads))
+    extracted = extract_network(form.of(network), target_of(target, threads))
     tasks = list(zip(extracted.tasks, extracted.weights, strict=True))
     if json:
         print_json(

@@ -74,6 +74,15 @@ Shapes = Annotated[
         "for each symbol. Repeatable.",
     ),
 ]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        metavar="NAME=1",
+        help="Value of an ONNX file's input that decides shapes within, which becomes a constant: "
+        "a number, true or false, or several with commas. Repeatable.",
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flows.cli import options
-from flows.cli.output import say, warn
+from flows.cli.output import warn
 from tilework.errors import StoreError
 
 if TYPE_CHECKING:
@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from storage import RecordStore
     from storage.files import Location
     from storage.packages import Knowledge
-
-
-def shapes_given(network: str, shape: Sequence[str] | None) -> tuple[str, ...]:
-    """What ``--shape`` was given; in the place of ``any`` ranges, which a line says.
-
-    Raises:
-        NetworkError: see `tasks.network.ranges_for_any`.
-    """
-    from tasks.network import ranges_for_any
-
-    given = tuple(shape or ())
-    shapes = ranges_for_any(network, given)
-    if shapes != given:
-        say(f"--shape any: {', '.join(shapes)}")
-    return shapes
 
 
 def to_read(path: str) -> RecordStore:

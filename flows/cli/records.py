@@ -10,6 +10,7 @@ import typer
 
 from flows.cli import maintenance, options, packages, questions
 from flows.cli.commands import Commands
+from flows.cli.form import USUAL, NetworkForm, of_network
 from flows.cli.output import console, print_json, table, warn
 from flows.cli.reading import columns_of, say_problems, to_read
 from flows.cli.record_tables import (
@@ -126,6 +127,7 @@ def best(
 
 
 @app.command("plot")
+@of_network
 def plot(
     network: options.Network,
     output: Annotated[
@@ -134,12 +136,7 @@ def plot(
     target: options.TargetText = options.DEFAULT_TARGET,
     threads: options.Threads = None,
     store: options.Store = options.DEFAULT_STORE,
-    batch: options.Batch = 1,
-    layout: options.Layout = "NHWC",
-    shape: options.Shapes = None,
-    precision: options.Precision = "f32",
-    sparse: options.Sparse = "",
-    block: options.Block = "",
+    form: NetworkForm = USUAL,
 ) -> None:
     """Draw how the search for NET converged: speed against trials and against time.
 
@@ -148,16 +145,13 @@ def plot(
 
     tilework records plot resnet-18 -o resnet-18.png
     """
-    from flows.cli.reading import shapes_given
     from flows.convergence import convergence, task_curves
     from flows.plots import plot_png
     from tasks.extraction import extract
-    from tasks.network import NetworkSpec, network_label, parse_sparse, target_of
+    from tasks.network import target_of
     from tasks.stores import records_of
 
-    weighed = parse_sparse(sparse, block)
-    shapes = shapes_given(network, shape)
-    spec = NetworkSpec(network, batch, layout, precision, shapes, weighed)
+    spec = form.of(network)
     extracted = extract(spec, target_of(target, threads))
     weights = {
         task.workload_key: float(weight)
@@ -171,10 +165,11 @@ def plot(
     curve = convergence(records, weights)
     if not curve.trials:
         raise StoreError(f"{opened.path!r} holds no measurement of {network} for {wanted}")
-    label = network_label(network, weighed)
-    place = output or Path(f"{label}.png")
+    place = output or Path(f"{spec.label}.png")
     try:
-        place.write_bytes(plot_png(curve, label + mark(wanted), task_curves(records, weights)))
+        place.write_bytes(
+            plot_png(curve, spec.label + mark(wanted), task_curves(records, weights))
+        )
     except OSError as error:
         raise StoreError(f"cannot write the picture {str(place)!r}: {error}") from error
     typer.echo(f"{place}: {curve.trials[-1]} trials of {len(weights)} tasks{mark(wanted)}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from flows.cli import options
-from flows.cli.hints import network_options, print_commands, store_option
+from flows.cli.form import USUAL, NetworkForm, of_network
+from flows.cli.hints import machine_options, print_commands, store_option
 from flows.cli.output import console, fail, print_json, table, warn
 from flows.numbers import latency, show_ms
 from flows.texts import sentence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tasks.report import TuneReport
 
 
+@of_network
 def tune(
     network: options.Network,
     target: options.TargetText = options.DEFAULT_TARGET,
@@ -41,14 +43,7 @@ def tune(
     threads: options.Threads = None,
     store: options.Store = options.DEFAULT_STORE,
     seed: options.Seed = 0,
-    batch: options.Batch = 1,
-    layout: options.Layout = "NHWC",
-    shape: options.Shapes = None,
-    precision: options.Precision = "f32",
-    calibrate: options.Calibrate = "",
-    sparse: options.Sparse = "",
-    block: options.Block = "",
-    strict: options.Strict = False,
+    form: NetworkForm = USUAL,
     output: options.Output = None,
     model: options.Model = "champion",
     packages: options.Packages = True,
@@ -78,12 +73,11 @@ def tune(
       tilework tune mlp --sparse 0.85 --block 16x1     block-sparse weights
     """
     from flows.cli.progress import reporter_for
-    from flows.cli.reading import shapes_given
     from flows.pipeline import TuneFailed
     from flows.settings import TuneSettings
     from tasks.network import network_label, parse_sparse
 
-    label = network_label(network, parse_sparse(sparse, block))
+    label = network_label(network, parse_sparse(form.sparse, form.block))
     settings = TuneSettings(
         network=network,
         target=target,
@@ -95,31 +89,13 @@ def tune(
         threads=threads,
         store=store,
         seed=seed,
-        batch=batch,
-        layout=layout,
-        shapes=shapes_given(network, shape),
-        precision=precision,
-        calibrate=calibrate,
-        sparse=sparse,
-        block=block,
-        strict=strict,
         output=f"{label}.tw" if output is None else output,
         model=model,
         packages=packages,
+        **form.settings(network),
     )
     resolved = settings.resolved_target()  # a bad target ends here, before anything is loaded
-    given = network_options(
-        target=target,
-        threads=threads,
-        store=store,
-        batch=batch,
-        layout=layout,
-        shape=shape or (),
-        precision=precision,
-        calibrate=calibrate,
-        sparse=sparse,
-        block=block,
-    )
+    given = machine_options(target, threads, store) + form.text
     try:
         report = _run(settings, reporter_for(json), prefect)
     except TuneFailed as error:

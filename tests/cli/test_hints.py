@@ -2,45 +2,31 @@
 
 import shlex
 
-from flows.cli.hints import network_options, print_commands, store_option
+from flows.cli.form import NetworkForm
+from flows.cli.hints import machine_options, print_commands, store_option
 from flows.cli.output import console, table
-
-USUAL = {
-    "target": "llvm -mcpu=native",
-    "threads": None,
-    "store": "records",
-    "batch": 1,
-    "layout": "NHWC",
-    "shape": (),
-    "precision": "f32",
-    "calibrate": "",
-    "sparse": "",
-    "block": "",
-}
 
 
 def test_defaults_are_not_said():
-    assert network_options(**USUAL) == ""
+    assert machine_options("llvm -mcpu=native", None, "records") + NetworkForm().text == ""
     assert store_option("records") == ""
 
 
 def test_all_that_was_given_is_said_and_survives_a_shell():
-    said = network_options(
-        target="cuda -model=a100",
-        threads=2,
-        store="my records",
+    form = NetworkForm(
         batch=4,
         layout="NCHW",
-        shape=("x=1,3", "n=2"),
+        shape=["x=1,3", "n=2"],
+        value=["cached=1"],
         precision="int8",
         calibrate="my samples.npz",
         sparse="0.85",
         block="16x1",
     )
-    assert shlex.split(said) == [
+    assert shlex.split(machine_options("cuda -model=a100", 2, "my records") + form.text) == [
         *("--target", "cuda -model=a100", "--threads", "2", "--store", "my records"),
         *("--batch", "4", "--layout", "NCHW", "--shape", "x=1,3", "--shape", "n=2"),
-        *("--precision", "int8", "--calibrate", "my samples.npz"),
+        *("--value", "cached=1", "--precision", "int8", "--calibrate", "my samples.npz"),
         *("--sparse", "0.85", "--block", "16x1"),
     ]
 

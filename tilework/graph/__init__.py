@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
-
-import numpy as np
 
 from tilework.graph.extract import extract_tasks
 from tilework.graph.ir import Builder, Network, Node
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tilework.graph.onnx.files import ReadModel
+    from tilework.graph.onnx.inputs import Values
     from tilework.graph.onnx.ranges import Shapes
 
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Shapes | None = ...,
-    values: Mapping[str, np.ndarray] | None = ...,
+    values: Values | None = ...,
     strict: Literal[True] = ...,
 ) -> Network: ...
 
@@ -34,7 +33,7 @@ def from_onnx(
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Shapes | None = ...,
-    values: Mapping[str, np.ndarray] | None = ...,
+    values: Values | None = ...,
     strict: bool = ...,
 ) -> Network | Parts: ...
 
@@ -42,7 +41,7 @@ def from_onnx(
 def from_onnx(
     source: str | PathLike[str] | ReadModel | onnx.ModelProto,
     shapes: Shapes | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
     strict: bool = True,
 ) -> Network | Parts:
     """Read an ONNX file or model; see `tilework.graph.onnx.importer.from_onnx`.

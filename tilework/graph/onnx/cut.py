@@ -9,7 +9,7 @@ every part that reads them, whoever computed them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from os import PathLike
 
@@ -21,6 +21,7 @@ from tilework.graph.onnx.context import ShapesRefused, ValuesNeeded
 from tilework.graph.onnx.files import ReadModel
 from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
 from tilework.graph.onnx.infer import output_types
+from tilework.graph.onnx.inputs import Values
 from tilework.graph.onnx.leave import Leaving
 from tilework.graph.onnx.levels import Nodes, Plan, together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
@@ -56,7 +57,7 @@ _MOVES = {
 def cut(
     source: str | PathLike[str] | ReadModel | ModelProto,
     shapes: Loose | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
     ask: bool = False,
 ) -> Network | Parts:
     """Read a model: as a network if all of it can be compiled, else in parts.
@@ -112,7 +113,7 @@ class _Cutting:
         model: ModelProto,
         places: Places | None,
         shapes: Shapes,
-        values: Mapping[str, np.ndarray],
+        values: Values,
         refused: NetworkError,
     ) -> None:
         self.model, self.places, self.refused = model, places, refused
@@ -126,7 +127,7 @@ class _Cutting:
                 break
             forced |= lists  # what is no tensor is handed over by the engine that has made it
 
-    def _begin(self, shapes: Shapes, values: Mapping[str, np.ndarray]) -> None:
+    def _begin(self, shapes: Shapes, values: Values) -> None:
         """Define constants and inputs."""
         model, graph = self.model, self.model.graph
         self.name = graph.name or "model"
@@ -144,7 +145,7 @@ class _Cutting:
         types = {n: walk.type_of(n) for n in reads(node)}
         return output_types(node, types, walk.constants, self.model)
 
-    def _define_inputs(self, shapes: Shapes, values: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    def _define_inputs(self, shapes: Shapes, values: Values) -> tuple[str, ...]:
         """Declare the inputs; the names of those that a run takes."""
         inputs = [i for i in self.model.graph.input if i.name not in self.walk.constants]
         others = [i for i in inputs if i.name not in values and not is_ours(i.type)]

@@ -7,13 +7,11 @@ what each operator becomes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.elements import require_elements
@@ -21,7 +19,13 @@ from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ValuesNeeded
 from tilework.graph.onnx.convert.scales import KEPT_AS
 from tilework.graph.onnx.files import ReadModel, read
-from tilework.graph.onnx.inputs import element_type, has_free_extents, input_types
+from tilework.graph.onnx.inputs import (
+    Values,
+    as_declared,
+    element_type,
+    has_free_extents,
+    input_types,
+)
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.nothing import or_nothing
 from tilework.graph.onnx.places import Places, places_of
@@ -41,7 +45,7 @@ _OF_ALL_RELEASES = 22
 def from_onnx(
     source: str | PathLike[str] | ReadModel | ModelProto,
     shapes: Loose | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
 ) -> Network:
     """Read a network from an ONNX file.
 
@@ -51,8 +55,8 @@ def from_onnx(
             of a symbol: ``{"batch": 4}``. A symbolic batch (the first extent) is 1
             if it is not given. A symbol with a range stays one, and a run brings its number:
             ``{"seq": "1..512"}``, with typical values ``"1..512:16,64,128"``.
-        values: arrays of inputs, by name, that become constants of the network. They are needed
-            where shapes depend on them.
+        values: numbers or arrays of inputs, by name, that become constants of the network. They
+            are needed where shapes depend on them.
 
     Raises:
         ValuesNeeded: shapes within the network depend on the values of inputs.
@@ -102,7 +106,7 @@ def convert(
     model: ModelProto,
     places: Places | None,
     shapes: Shapes,
-    values: Mapping[str, np.ndarray],
+    values: Values,
 ) -> Network:
     """The network of a model.
 
@@ -129,7 +133,7 @@ def _converted(
     model: ModelProto,
     places: Places | None,
     shapes: Shapes,
-    values: Mapping[str, np.ndarray],
+    values: Values,
 ) -> Network:
     graph = model.graph
     walk = Walk(Builder(graph.name or "model"), opset_of(model), places, model.functions)
@@ -153,7 +157,7 @@ def define_inputs(
     walk: Walk,
     inputs: Sequence[ValueInfoProto],
     shapes: Shapes,
-    values: Mapping[str, np.ndarray],
+    values: Values,
 ) -> None:
     """Declare the inputs of a model, and the constants that the values of some become.
 
@@ -162,8 +166,9 @@ def define_inputs(
     """
     for name, kind in input_types(inputs, shapes, values).items():
         walk.input(name, kind.shape, kind.dtype)
-    for name, array in values.items():
-        walk.define(name, np.array(array))
+    for i in inputs:
+        if i.name in values:
+            walk.define(i.name, as_declared(i, values[i.name]))
 
 
 def opset_of(model: ModelProto) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded, ShapesRefused
@@ -26,12 +27,14 @@ from tilework.index.symbols import Symbolic, Undecided, range_of
 
 ELEMENT_TYPES = ANY
 """What an input may consist of."""
+Values = Mapping[str, ArrayLike]
+"""Numbers or arrays of inputs, by name, that become constants."""
 
 
 def input_types(
     inputs: Sequence[Any],
     shapes: Shapes,
-    values: Mapping[str, np.ndarray],
+    values: Values,
 ) -> dict[str, ValueType]:
     """Types of a model's inputs.
 
@@ -55,7 +58,6 @@ def input_types(
     for name, i in declared.items():
         dtype = element_type(i)
         if name in values:
-            _check_value(i, values[name], dtype)
             continue
         if dtype not in ELEMENT_TYPES:
             raise NetworkError(
@@ -168,7 +170,7 @@ def _empty(dim: Any) -> bool:
 def _given_symbols(
     declared: Mapping[str, Any],
     shapes: Shapes,
-    values: Mapping[str, np.ndarray],
+    values: Values,
     ranges: Mapping[str, Extent],
 ) -> dict[str, Extent]:
     """Extents of symbols that follow from what the caller gave; checks it on the way."""
@@ -270,8 +272,21 @@ def _bind(value: Any, symbols: dict[str, Extent]) -> tuple[Extent | str | None, 
     return tuple(shape)
 
 
-def _check_value(declared: Any, array: np.ndarray, dtype: str) -> None:
-    dims = _dims(declared)
+def as_declared(declared: Any, given: ArrayLike) -> np.ndarray:
+    """What is given for an input, as an array of its type; a number is one of each element.
+
+    Raises:
+        NetworkError: the declaration does not allow it.
+    """
+    dims, dtype = _dims(declared), element_type(declared)
+    array = np.asarray(given)
+    if not isinstance(given, np.ndarray):
+        with np.errstate(invalid="ignore"):
+            typed = array.astype(dtype)
+        array = typed if np.array_equal(typed, array) else array
+        shape = [_fixed(d) for d in dims or ()]
+        if not array.ndim and None not in shape:
+            array = np.full([n or 0 for n in shape], array)
     fits = dims is None or (
         len(dims) == array.ndim
         and all(_fixed(d) in (None, n) for d, n in zip(dims, array.shape, strict=True))
@@ -281,6 +296,7 @@ def _check_value(declared: Any, array: np.ndarray, dtype: str) -> None:
             f"the value given for input '{declared.name}' is {array.dtype}{list(array.shape)}, "
             f"which its declaration ({dtype}) does not allow"
         )
+    return array
 
 
 def has_free_extents(value: Any) -> bool:

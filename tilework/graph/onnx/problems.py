@@ -55,8 +55,10 @@ class Problems:
             return
         text = summary(self.found)
         if self._only_values:
+            first = next(iter(self._needed))
             raise ValuesNeeded(
-                f"{text}; pass the values of {', '.join(self._needed)} with values={{...}}",
+                f"{text}; give the values of {', '.join(self._needed)}, such as --value "
+                f"{first}=1, in Python values={{'{first}': 1}}",
                 list(self._needed),
             )
         raise NetworkError(text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded
 from tilework.graph.onnx.importer import convert, opened, telling
-from tilework.graph.onnx.inputs import symbols_declared
+from tilework.graph.onnx.inputs import Values, symbols_declared
 from tilework.graph.onnx.protos import ModelProto
 from tilework.graph.onnx.ranges import Given, Shapes, is_range, symbol_of
 from tilework.graph.onnx.symbols import evaluated
@@ -40,8 +40,13 @@ _LENGTH = (1, 1024, (16, 128, 384))
 _TRIES = 24
 
 
-def usual_ranges(source: str | PathLike[str] | ReadModel | ModelProto) -> dict[str, Given]:
+def usual_ranges(
+    source: str | PathLike[str] | ReadModel | ModelProto, values: Values | None = None
+) -> dict[str, Given]:
     """What to give for each symbol of a model's inputs, so that it becomes one network.
+
+    Args:
+        values: of inputs that become constants.
 
     Returns:
         Ranges, arithmetic of other symbols, and numbers where a node leaves only one, as
@@ -56,7 +61,7 @@ def usual_ranges(source: str | PathLike[str] | ReadModel | ModelProto) -> dict[s
     ranges = {name: _usual(name) for name in names if not _follows(name, names)}
     with telling(label):
         try:
-            return _of_one_network(model, places, ranges, {})
+            return _of_one_network(model, places, ranges, {}, values)
         except NetworkError:
             steps = {n: f"{n}_by_{_STEP}" for n, one in ranges.items() if one.low == _STEP}
             if not steps:
@@ -66,7 +71,7 @@ def usual_ranges(source: str | PathLike[str] | ReadModel | ModelProto) -> dict[s
                 typicals = tuple(n // _STEP for n in one.typicals)
                 ranges[step] = Symbol(step, 1, one.high // _STEP, typicals)
             others = {name: f"{_STEP}*{step}" for name, step in steps.items()}
-            return _of_one_network(model, places, ranges, others)
+            return _of_one_network(model, places, ranges, others, values)
 
 
 def narrowed(
@@ -112,20 +117,24 @@ def range_around(name: str, seen: Sequence[int], most: int, step: int = 1) -> st
 
 
 def _of_one_network(
-    model: ModelProto, places: Places | None, ranges: dict[str, Symbol], others: Shapes
+    model: ModelProto,
+    places: Places | None,
+    ranges: dict[str, Symbol],
+    others: Shapes,
+    values: Values | None = None,
 ) -> dict[str, Any]:
     """What to give for symbols of these ranges at most, beside what is given for others."""
     equal: dict[str, Given] = {}
     for _ in range(_TRIES):
         shapes = {**others, **{name: _text(one) for name, one in ranges.items()}, **equal}
         try:
-            convert(model, places, shapes, {})
+            convert(model, places, shapes, values or {})
         except RangesNeeded as e:
             if not any([_narrowed(ranges, equal, one) for one in e.comparisons]):
                 raise
         else:
             return shapes
-    convert(model, places, shapes, {})
+    convert(model, places, shapes, values or {})
     return shapes
 
 
