@@ -1,4 +1,4 @@
-"""Inputs of an ONNX file that decide shapes within: their values, as commands and flows take them."""
+"""Values of inputs that decide shapes within an ONNX file, as commands and flows take them."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,8 @@ def test_numbers_are_of_the_type_that_is_declared(path):
 )
 def test_what_cannot_be_a_value_is_refused(path, values, said):
     with pytest.raises(NetworkError, match=said):
-        extract(NetworkSpec(path, shapes=("n=1", "s=2", "e=3"), strict=True, values=values), TARGET)
+        shapes = ("n=1", "s=2", "e=3")
+        extract(NetworkSpec(path, shapes=shapes, strict=True, values=values), TARGET)
 
 
 def test_values_are_read_as_they_are_written():
