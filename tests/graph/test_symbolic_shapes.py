@@ -293,6 +293,12 @@ def _shifted_places(g: Maker) -> str:
     return g.node("Cast", g.node("Sub", places, g.whole(3)), to=FLOAT)
 
 
+def _first_row_replaced(g: Maker) -> str:
+    places = g.weight(np.array([[[4, -6]]]))
+    rows = g.weight(np.float32([[[7, 8]]]))
+    return g.node("ScatterElements", "x", places, rows, axis=2)
+
+
 def _dropped(g: Maker) -> str:
     return g.node("Flatten", "x", axis=2)
 
