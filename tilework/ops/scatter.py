@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.index.extents import Extent
-from tilework.index.symbols import same
 from tilework.ops.indices import from_start, index, matches
 from tilework.te.expr import reduce_identity
 
@@ -37,7 +36,7 @@ def scatter_elements(
         axis: of the dimension that the indices mean.
         reduction: how an update joins what is there: one of `REDUCTIONS`.
     """
-    inside = [d for d in range(x.ndim) if d != axis and not same(indices.shape[d], x.shape[d])]
+    inside = [d for d in range(x.ndim) if d != axis and indices.shape[d] != x.shape[d]]
 
     def writer(k: te.Expr, ax: tuple[te.Expr, ...]) -> tuple[te.Expr, ...]:
         return (*ax[:axis], k, *ax[axis + 1 :])
