@@ -14,6 +14,7 @@ from tests.graph.operator_cases import Cases
 from tests.graph.run_plan import relative_error
 from tilework.errors import NetworkError
 from tilework.graph import from_onnx, plan
+from tilework.graph.onnx import to_model
 
 TARGET = "llvm -mcpu=native -num-cores=1"
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -170,16 +171,25 @@ def test_a_batch_that_a_run_brings() -> None:
             assert got.shape == want.shape and relative_error(got, want) < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("steps", "attrs", "text"),
-    [
-        (2000, {}, "2000 steps of 5 nodes; up to 1024"),
-        (2, {"activations": ["Wobble"]}, "the activation wobble is not known"),
-    ],
-)
-def test_what_is_refused(steps: int, attrs: dict[str, Any], text: str) -> None:
+def test_thousands_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    inputs, _ = layer(rng, "GRU", 3000, 1, 4, 2)
+    model, arrays = of("GRU", inputs[:3], hidden_size=4, direction="bidirectional")
+    net = from_onnx(model)
+    given = {"x": arrays["x"]}
+    for got, want in zip(
+        tw.compile(net, TARGET).run(given), run_runtime(model, given), strict=True
+    ):
+        assert relative_error(got, want) < 1e-5
+    monkeypatch.setattr("tilework.graph.unrolled._MOST", 3000)
+    with pytest.raises(NetworkError, match="has 3000 trips of .* nodes; where calls are not"):
+        to_model(net)
+
+
+def test_what_is_refused() -> None:
     array = np.zeros((1, 1, 1), np.float32)
-    x = np.zeros((steps, 1, 1), np.float32)
-    model, _ = of("RNN", [("x", x), ("w", array), ("r", array)], hidden_size=1, **attrs)
-    with pytest.raises(NetworkError, match=text):
+    x = np.zeros((2, 1, 1), np.float32)
+    given = [("x", x), ("w", array), ("r", array)]
+    model, _ = of("RNN", given, hidden_size=1, activations=["Wobble"])
+    with pytest.raises(NetworkError, match="the activation wobble is not known"):
         from_onnx(model)

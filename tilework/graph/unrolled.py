@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.index.extents import Extent
+
+_MOST = 50_000
+"""Nodes that a loop becomes at most."""
 
 
 def unrolled(net: Network) -> Network:
     """The network without loops whose number of trips is known.
+
+    Raises:
+        NetworkError: it would have too many nodes.
 
     rewrite:
         loop(x, s)  ->  concat(s, f(slice(x), s), f(slice(x), f(slice(x), s)), ...)
@@ -25,6 +32,11 @@ def unrolled(net: Network) -> Network:
 def _unrolled(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     body: Network = node.attrs["body"]
     trips, scanned, carried = (node.attrs[n] for n in ("trips", "scanned", "carried"))
+    if trips * len(body.nodes) > _MOST:
+        raise NetworkError(
+            f"node '{node.name}' has {trips} trips of {len(body.nodes)} nodes; where calls are not "
+            f"repeated (on GPUs, in few bits, in ONNX files written here) up to {_MOST} are made"
+        )
     constants = {n: b.constant(a, n) for n, a in body.constants.items()}
     names, shapes = list(body.inputs), [t.shape for t in body.inputs.values()]
     states = [list(inputs[scanned : scanned + carried])]

@@ -19,7 +19,6 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.ir import Builder
-from tilework.graph.onnx.budget import MOST_NODES, MOST_TRIPS
 from tilework.graph.onnx.context import (
     Converter,
     OnnxContext,
@@ -47,9 +46,6 @@ _DEFAULTS = {
     "LSTM": ("sigmoid", "tanh", "tanh"),
 }
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-_NODES = {"RNN": 5, "GRU": 20, "LSTM": 20}
-"""Nodes of a step, about."""
-
 _MANY = 64
 """Steps from which on they are repeated: fewer are as fast, or faster, one after another, and soon
 compiled."""
@@ -69,7 +65,7 @@ class Layer:
     """The conversion of one node.
 
     Raises:
-        Unsupported: it has too many steps, or an activation that is not known.
+        Unsupported: an activation is not known.
     """
 
     def __init__(self, c: OnnxContext, node: NodeProto, kind: str) -> None:
@@ -81,8 +77,6 @@ class Layer:
         self._steps, self._batch, size = x.shape
         self._directions, _, self._hidden = c.sizes(node.input[2])
         self._repeats = isinstance(self._steps, Symbolic) or self._steps >= _MANY
-        if not isinstance(self._steps, Symbolic):
-            _check_size(self._directions * self._steps, _NODES[kind])
         self._x = x.reshape(self._steps * self._batch, size)
         self._valid = self._mask()
 
@@ -265,14 +259,6 @@ class Layer:
                 None if alpha is None else float(next(alphas, alpha)),
                 None if beta is None else float(next(betas, beta)),
             )
-
-
-def _check_size(steps: int, nodes: int) -> None:
-    if steps > MOST_TRIPS or steps * nodes > MOST_NODES:
-        raise Unsupported(
-            f"{steps} steps of {nodes} nodes; up to {MOST_TRIPS} that make {MOST_NODES} nodes "
-            "together are unrolled"
-        )
 
 
 def _joined(parts: Sequence[Value], axis: int) -> Value:
