@@ -34,8 +34,8 @@ def _unrolled(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     trips, scanned, carried = (node.attrs[n] for n in ("trips", "scanned", "carried"))
     if trips * len(body.nodes) > _MOST:
         raise NetworkError(
-            f"node '{node.name}' has {trips} trips of {len(body.nodes)} nodes; where calls are not "
-            f"repeated (on GPUs, in few bits, in ONNX files written here) up to {_MOST} are made"
+            f"node '{node.name}' has {trips} trips of {len(body.nodes)} nodes; where calls are "
+            f"not repeated (on GPUs, in bf16, in ONNX files written here) up to {_MOST} are made"
         )
     constants = {n: b.constant(a, n) for n, a in body.constants.items()}
     names, shapes = list(body.inputs), [t.shape for t in body.inputs.values()]

@@ -23,7 +23,6 @@ from tilework.graph.onnx.context import (
     Converter,
     OnnxContext,
     Result,
-    Unsupported,
     attributes,
     optional,
 )
