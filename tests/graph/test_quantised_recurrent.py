@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilework as tw
 from tests.graph.microsoft_models import one_node, run_here, run_runtime
 from tests.graph.run_plan import relative_error
 from tilework.errors import NetworkError
@@ -74,6 +75,21 @@ def test_it_is_what_onnx_runtime_computes(dtype, by_channel, seed):
     model, inputs = of(layer(rng, batch, directions, by_channel, dtype), **attrs)
     for ours, theirs in zip(run_here(model, inputs), run_runtime(model, inputs), strict=True):
         assert relative_error(ours, theirs) < 2e-6
+
+
+def test_steps_that_a_run_brings(monkeypatch):
+    monkeypatch.setattr("tests.graph.test_quantised_recurrent.STEPS", 80)
+    model, arrays = of(
+        layer(np.random.default_rng(0), 2, 2, True, np.uint8),
+        hidden_size=HIDDEN, direction="bidirectional",
+    )  # fmt: skip
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    net = from_onnx(model, {"n": "1..80"})
+    module = tw.compile(net, tw.Target("llvm -num-cores=1"))
+    for steps in (80, 7):
+        part = {name: arrays[name] for name in net.inputs} | {"x": arrays["x"][:steps]}
+        for ours, theirs in zip(module.run(part), run_runtime(model, part), strict=True):
+            assert relative_error(ours, theirs) < 2e-6
 
 
 def test_what_is_refused():

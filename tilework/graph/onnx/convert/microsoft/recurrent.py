@@ -21,7 +21,6 @@ from tilework.graph.onnx.convert.recurrent import Layer
 from tilework.graph.onnx.convert.scales import check_parameters
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant
-from tilework.index.symbols import Symbolic
 from tilework.overriding import override
 
 _INPUT, _HIDDEN = (1, 8, 9), (2, 10, 11)
@@ -67,9 +66,6 @@ class _QuantisedLayer(Layer):
         for w, scales, zero in (_INPUT, _HIDDEN):
             check_parameters(c, node.input[scales], node.input[zero], node.input[w])
         super().__init__(c, node, "LSTM")
-        if isinstance(self._steps, Symbolic):
-            raise Unsupported(f"it has {self._steps} steps; give them a number")
-        self._repeats = False  # bodies of loops have no weights that are packed bytes
         self._hidden //= 4  # weights lie the other way round
         for name in (node.input[n] for n in (*_INPUT[1:], *_HIDDEN[1:])):
             self._check_shape(name)
