@@ -78,7 +78,8 @@ class Memory:
     def _lifetimes(self) -> dict[str, Lifetime]:
         """Lifetime of each intermediate value, in calls.
 
-        What was there before a call is repeated is there at the last trip, too.
+        What was there before a call is repeated is there at the last trip, too; and what it writes
+        a part of at each trip is there from before the first.
         """
         out: dict[str, Lifetime] = {}
         ends = {c.repeat: i for i, c in enumerate(self._plan.calls)}
@@ -98,7 +99,8 @@ class Memory:
             elif root not in self._io:
                 kind = self._plan.values[root]
                 size = nbytes(kind.shape, kind.dtype)
-                out[root] = Lifetime(size, i, i)
+                grows = call.repeat is not None and call.output in self._slots
+                out[root] = Lifetime(size, begins[call.repeat] - 1 if grows else i, i)
         return out
 
     def _share(self, lifetimes: dict[str, Lifetime]) -> dict[str, Lifetime]:

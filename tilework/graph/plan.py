@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tilework.dtypes import numpy_dtype
+from tilework.graph.blocks import attention, in_blocks, root_of
 from tilework.graph.declare import Declared, declare_nodes
 from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
@@ -62,7 +63,8 @@ def plan(
     net.require_constants()
     target = target or Target()
     limits, gathers = target.chain_limits(), target.reads_through_indices
-    how = gathers, target.joins_windows, target.bounds_weights, target.repeats
+    threads = target.num_cores if target.repeats else 0
+    how = gathers, target.joins_windows, target.bounds_weights, threads
     options = precision, limits, *how
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
@@ -82,10 +84,11 @@ def _plan(
     gathers: bool,
     joins: bool,
     bounds: bool,
-    loops: bool,
+    threads: int,
 ) -> Plan:
+    """A plan; ``threads`` are those of a run, 0 where it can repeat no calls."""
     names_out = _names_out(net)
-    if not loops or precision in NARROW:
+    if not threads or precision in NARROW:
         net = unrolled(net)
     net = _outputs_computed(optimize(net))
     if precision != "f32":
@@ -103,7 +106,10 @@ def _plan(
     calls: list[Call] = []
     views: dict[str, str] = {}
     inner = Repeated([], {}, {}, {}, {})
-    outside = {*net.inputs, *net.constants, *(_root(net, v) for v in net.outputs)}
+    outside = {*net.inputs, *net.constants, *(root_of(net, v) for v in net.outputs)}
+    blocks = {}
+    if threads and precision == "f32":
+        blocks = attention(net, groups, types, outside, threads)
     for group in groups:
         node = group[-1]
         if node.op in ("reshape", "bytes_of"):
@@ -111,11 +117,17 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         if node.op == "loop":
-            options = precision, chains, gathers, joins, bounds, loops
+            options = precision, chains, gathers, joins, bounds, threads
             body = _plan(body_of(node, net.constants), *options)
             more = repeated(node, types, views, body, outside)
             calls += more.calls
             inner.add(more)
+            continue
+        if node.name in blocks:
+            if node.name == blocks[node.name].output:
+                more = in_blocks(blocks[node.name], types, views, names)
+                calls += more.calls
+                inner.add(more)
             continue
         dtype = types[node.name].dtype
         dag, inputs = declare_nodes(group, types, names, dtype, factors, declared)
@@ -148,13 +160,6 @@ def _plan(
         names_out,
         inner.slots,
     )
-
-
-def _root(net: Network, value: str) -> str:
-    """What a value is, seen in other shapes."""
-    while value in net.producer and net.producer[value].op in ("reshape", "bytes_of"):
-        value = net.producer[value].inputs[0]
-    return value
 
 
 def _names_out(net: Network) -> tuple[str, ...]:

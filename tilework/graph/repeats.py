@@ -78,7 +78,7 @@ def repeated(
     out = Repeated([], {}, {f"{node.name}/{n}": a for n, a in body.constants.items()}, {}, {})
     for n, value in enumerate(_states(node)):
         start = f"{node.name}/start{n}"
-        out.calls.append(_copy(value, start, types[value]))
+        out.calls.append(copy_call(value, start, types[value]))
         out.values[start] = types[value]
         first = trips if node.attrs["backwards"] else 0
         out.slots[start] = _state(node, types[value], n, first)
@@ -87,7 +87,7 @@ def repeated(
         root = views.get(value, value)
         if root in outside:
             root = f"{node.name}/scanned{n}"
-            out.calls.append(_copy(value, root, types[value]))
+            out.calls.append(copy_call(value, root, types[value]))
             out.values[root] = types[value]
         scanned.append(root)
     _add_body(out, node, types, views, body, scanned)
@@ -151,7 +151,8 @@ def _state(node: Node, kind: ValueType, number: int, trips: Extent) -> Slot:
     return Slot(node.name, rows * size(kind.shape), row_major(kind.shape))
 
 
-def _copy(value: str, name: str, kind: ValueType) -> Call:
+def copy_call(value: str, name: str, kind: ValueType) -> Call:
+    """The call that copies a value to another one."""
     node = Node("identity", (value,), name)
     dag, inputs = declare_nodes([node], {value: kind}, frozenset(), kind.dtype)
     return Call(dag, inputs, name, "copy", f"copy {shape_text(kind.shape)}", False)

@@ -1,0 +1,112 @@
+"""Attention whose scores are large is computed for some rows of one head after another."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tilework as tw
+from tests.graph.run_plan import relative_error
+from tilework.graph import blocks, from_onnx, plan
+from tilework.target import Target
+
+MASKS = {
+    "none": None,
+    "of keys": lambda h, m: (1, 1, 1, m),
+    "of rows and keys": lambda h, m: (1, 1, m, m),
+    "of heads": lambda h, m: (1, h, m, m),
+}
+
+
+def attention(heads: int, rows: int, width: int, mask: str) -> onnx.ModelProto:
+    """Self-attention between two products, with a mask that a run brings."""
+    rng, whole = np.random.default_rng(0), heads * width
+
+    def info(name: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    arrays = {f"w{n}": rng.standard_normal((whole, whole), np.float32) / 6 for n in range(4)}
+    arrays |= {"split": np.array([2, rows, heads, width]), "joined": np.array([2, rows, whole])}
+    arrays["scale"] = np.float32(width**-0.5)
+    nodes = []
+    for n, c in enumerate("qkv"):
+        perm = (0, 2, 3, 1) if c == "k" else (0, 2, 1, 3)
+        nodes += [
+            helper.make_node("MatMul", ["x", f"w{n}"], [f"{c}0"]),
+            helper.make_node("Reshape", [f"{c}0", "split"], [f"{c}1"]),
+            helper.make_node("Transpose", [f"{c}1"], [c], perm=perm),
+        ]
+    nodes += [
+        helper.make_node("MatMul", ["q", "k"], ["s0"]),
+        helper.make_node("Mul", ["s0", "scale"], ["s1"]),
+    ]
+    inputs, scores, shape = [info("x", (2, rows, whole))], "s1", MASKS[mask]
+    if shape is not None:
+        inputs.append(info("mask", shape(heads, rows)))
+        nodes.append(helper.make_node("Add", ["s1", "mask"], ["s2"]))
+        scores = "s2"
+    nodes += [
+        helper.make_node("Softmax", [scores], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["y0"]),
+        helper.make_node("Transpose", ["y0"], ["y1"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["y1", "joined"], ["y2"]),
+        helper.make_node("MatMul", ["y2", "w3"], ["y"]),
+    ]
+    given = [numpy_helper.from_array(a, n) for n, a in arrays.items()]
+    graph = helper.make_graph(nodes, "g", inputs, [info("y", (2, rows, whole))], given)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """What is large, and what is a block, at the sizes of a test."""
+
+    def made(near: int, rows: int) -> None:
+        for name, number in (("_NEAR", near), ("_HEAD", 1), ("_ROWS", rows)):
+            monkeypatch.setattr(blocks, name, number)
+
+    return made
+
+
+@pytest.mark.parametrize("target", ["llvm -num-cores=1", "llvm -num-cores=2", "reference"])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_sizes(seed, target, small):
+    rng = np.random.default_rng(seed)
+    heads, rows, width = (int(rng.integers(*ends)) for ends in ((2, 5), (20, 60), (3, 20)))
+    mask = list(MASKS)[seed % 3]
+    small(500, int(rng.integers(5, 20)))
+    model = attention(heads, rows, width, mask)
+    given = {
+        i.name: rng.standard_normal(
+            [d.dim_value for d in i.type.tensor_type.shape.dim], np.float32
+        )
+        for i in model.graph.input
+    }
+    module = tw.compile(from_onnx(model), Target(target))
+    assert module.image.repeats[0].trips == heads
+    (want,) = ort.InferenceSession(model.SerializeToString()).run(None, given)
+    for _ in range(2):
+        assert relative_error(np.array(module.run(given)[0]), want) < 2e-6
+
+
+def trips(model: onnx.ModelProto, threads: int = 1) -> set[int]:
+    target = Target(f"llvm -num-cores={threads}")
+    return {c.trips for c in plan(from_onnx(model), target=target).calls}
+
+
+def test_what_is_small_or_needs_a_large_copy_stays_whole(small):
+    model = attention(4, 64, 8, "none")
+    assert trips(model) == {1}
+    small(2 * 4 * 64 * 64 * 2, 8)  # half of the scores of both images
+    assert trips(model) == {1, 4} and trips(model, 2) == {1}
+    assert trips(attention(4, 64, 8, "of heads")) == {1}
+
+
+def test_the_last_block_begins_earlier(small):
+    small(100, 20)
+    calls = [c for c in plan(from_onnx(attention(2, 50, 8, "none"))).calls if c.trips == 2]
+    assert len(calls) == 9 and len({c.dag.workload_key for c in calls}) == 3
