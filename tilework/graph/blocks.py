@@ -91,20 +91,20 @@ def attention(
         outside: values in memory of the caller's, or constants.
         threads: of a run.
     """
-    made = {group[-1].name: group for group in groups}
+    producers = {group[-1].name: group for group in groups}
     out: dict[str, Attention] = {}
     for group in groups:
         node = group[0]
         if node.op != "einsum" or _bytes(types[node.inputs[0]]) < 2 * _NEAR * threads:
             continue
-        chain = _chain(net, group, made)
-        found = _cut(chain, types, threads) if chain else None
-        if found is None or root_of(net, found.output) in outside:
+        chain = _chain(net, group, producers)
+        one = _cut(chain, types, threads) if chain else None
+        if one is None or root_of(net, one.output) in outside:
             continue
-        near = {v for v, axes in found.axes.items() if axes != Axes(None, None)}
+        near = {v for v, axes in one.axes.items() if axes != Axes(None, None)}
         copied = frozenset(v for v in near if root_of(net, v) in outside)
         if all(2 * _bytes(types[v]) < _bytes(types[node.inputs[0]]) for v in copied):
-            out |= {g[-1].name: found._replace(copied=copied) for g in chain}
+            out |= {g[-1].name: one._replace(copied=copied) for g in chain}
     return out
 
 
@@ -115,12 +115,12 @@ def _bytes(kind: ValueType) -> int:
     return known(nbytes(kind.shape, kind.dtype))
 
 
-def _chain(net: Network, last: Group, made: Mapping[str, Group]) -> tuple[Group, ...]:
+def _chain(net: Network, last: Group, producers: Mapping[str, Group]) -> tuple[Group, ...]:
     """The groups from a product to another one, each of which reads the one before; or none."""
     chain = [last]
     while True:
         value = chain[0][0].inputs[0]
-        group = made.get(value)
+        group = producers.get(value)
         if group is None or not net.alone(value):
             return ()
         chain.insert(0, group)
@@ -201,7 +201,7 @@ def root_of(net: Network, value: str) -> str:
 
 
 def in_blocks(
-    found: Attention,
+    one: Attention,
     types: Mapping[str, ValueType],
     views: Mapping[str, str],
     constants: frozenset[str],
@@ -213,23 +213,23 @@ def in_blocks(
         views: those of them that are others' in another shape.
         constants: of the network.
     """
-    trip = symbol(f"trip of {found.output}", 0, found.trips - 1)
-    repeat = Repeat(found.trips, trip)
+    trip = symbol(f"trip of {one.output}", 0, one.trips - 1)
+    repeat = Repeat(one.trips, trip)
     out = Repeated([], {}, {}, {}, {})
-    part = {v: _part(types[v], axes, found.block) for v, axes in found.axes.items()}
-    inner = {group[-1].name for group in found.groups[:-1]}
-    copies = {v: f"{found.output}/{v}" for v in sorted(found.copied)}
+    part = {v: _part(types[v], axes, one.block) for v, axes in one.axes.items()}
+    inner = {group[-1].name for group in one.groups[:-1]}
+    copies = {v: f"{one.output}/{v}" for v in sorted(one.copied)}
     for value, copy in copies.items():
         out.calls.append(copy_call(value, copy, types[value]))
         out.values[copy] = types[value]
-    for number in range(-(-found.rows // found.block)):
-        start = min(number * found.block, found.rows - found.block)
+    for number in range(-(-one.rows // one.block)):
+        start = min(number * one.block, one.rows - one.block)
 
         def named(value: str, number: int = number, start: int = start) -> str:
-            axes = found.axes[value]
+            axes = one.axes[value]
             if axes == Axes(None, None):
                 return value
-            name = f"{found.output}/{number}/{value}"
+            name = f"{one.output}/{number}/{value}"
             out.values[name] = part[value]
             if value not in inner:
                 strides = row_major(types[value].shape)
@@ -238,7 +238,7 @@ def in_blocks(
                 out.slots[name] = Slot(copies.get(value, views.get(value, value)), away, strides)
             return name
 
-        for group in found.groups:
+        for group in one.groups:
             result = group[-1].name
             dag, inputs = declare_nodes(group, {**types, **part}, constants, "float32")
             ops = "+".join(n.op for n in group)
