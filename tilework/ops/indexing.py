@@ -115,9 +115,9 @@ def append_rows(past: te.Tensor, new: te.Tensor, starts: te.Tensor, rows: Extent
 
     def body(b: te.Expr, m: te.Expr, i: te.Expr, h: te.Expr) -> te.Expr:
         behind = i - te.cast("int32", starts[b, te.const(0, "int32")])
-        fresh = new[b, m, index(behind, count, negative=False), h]
+        row = new[b, m, index(behind, count, negative=False), h]
         zero = te.const(0, past.dtype)
-        fresh = te.if_then_else(te.all(behind >= 0, behind < count), fresh, zero)
+        fresh = te.if_then_else(te.all(behind >= 0, behind < count), row, zero)
         kept = te.if_then_else(behind < 0, past[b, m, i, h], fresh)
         return kept if same(rows, cached) else te.if_then_else(i < cached, kept, fresh)
 

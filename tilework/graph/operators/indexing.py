@@ -154,7 +154,9 @@ def _append_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     _indices(starts, "the starts")
     (b, m, cached, h), rows = past.shape, attrs["rows"]
     if new.shape != (b, m, new.shape[2], h) or starts.shape != (b, 1):
-        raise ValueError(f"{list(new.shape)} from {list(starts.shape)} do not fit {[b, m, cached, h]}")
+        raise ValueError(
+            f"{list(new.shape)} from {list(starts.shape)} do not fit {[b, m, cached, h]}"
+        )
     if rows < cached:
         raise ValueError(f"{rows} rows do not hold the {cached} that there are")
     return ValueType((b, m, rows, h), common_dtype([past, new], ANY))

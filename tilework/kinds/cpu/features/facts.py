@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 _FINISH_WHOLE = 3.0
 """Operations on a finished sum of integers: a conversion and two multiply-adds."""
 _MOVE_SUM = 1.0
-"""One more where the sum that it is added to finds no register: a load, and beside others a store."""
+"""One more where the sum that it is added to finds no register and is stored."""
 _STORE_UNPACKED = 2.0
 """Of a vector of unpacked weights that goes to memory: scaled, converted, stored, and read."""
 _STORE_FOR_ONE = 6.0
