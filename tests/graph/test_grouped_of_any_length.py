@@ -14,6 +14,7 @@ from tests.graph.test_microsoft_attention import GROUPS, HEADS, SIZE
 from tilework import compile as compile_
 from tilework.errors import NetworkError
 from tilework.graph import Builder, from_onnx, plan
+from tilework.graph.onnx import to_model
 
 RNG = np.random.default_rng(0)
 WIDTH = (HEADS + 2 * GROUPS) * SIZE
@@ -188,4 +189,4 @@ def test_appended_rows_as_onnx() -> None:
         wanted[i, :, :start] = arrays["past"][i, :, :start]
         wanted[i, :, start : start + 2] = arrays["new"][i]
     np.testing.assert_array_equal(run_plan(net, *arrays.values())[0], wanted)
-    np.testing.assert_array_equal(run_runtime(net.to_onnx(), arrays)[0], wanted)
+    np.testing.assert_array_equal(run_runtime(to_model(net), arrays)[0], wanted)
