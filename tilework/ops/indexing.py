@@ -117,8 +117,8 @@ def append_rows(past: te.Tensor, new: te.Tensor, starts: te.Tensor, rows: Extent
         behind = i - te.cast("int32", starts[b, te.const(0, "int32")])
         row = new[b, m, index(behind, count, negative=False), h]
         zero = te.const(0, past.dtype)
-        fresh = te.if_then_else(te.all(behind >= 0, behind < count), row, zero)
-        kept = te.if_then_else(behind < 0, past[b, m, i, h], fresh)
+        fresh = te.select(te.all(behind >= 0, behind < count), row, zero)
+        kept = te.select(behind < 0, past[b, m, i, h], fresh)
         return kept if same(rows, cached) else te.if_then_else(i < cached, kept, fresh)
 
     return te.compute((*past.shape[:2], rows, past.shape[3]), body, name="T_append_rows")
