@@ -20,7 +20,6 @@ then those at the ends):
     avg_pool2d(x; kernel, strides, pads,                 transpose(x; perm)
                count_include_pad, layout)
     global_avg_pool(x; layout)                           concat(x...; axis)
-    append_rows(past, new, starts; rows): a cache, whose rows lie along dimension 2
     add subtract multiply divide maximum minimum (a, b)  pad(x; before, after, value)
     at_least at_most (x, limit)
     relu exp log sqrt tanh sigmoid ... (x)               clip(x; low, high)    identity(x)
