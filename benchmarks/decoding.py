@@ -11,7 +11,7 @@ inputs of the next, OpenVINO keeps them as states (with the input for the order 
 it knows a cache). All are compiled once, for any past, begin with none or ``--past`` random
 positions, and are fed the same tokens. The decoder is one of 12 layers in float32, or with
 ``--billion`` one of a billion weights (fewer with ``--layers``), ``--grouped`` one whose attention
-is a node (`GroupQueryAttention`; OpenVINO does not keep its cache as a state);
+is a node (`GroupQueryAttention`);
 ``--weights`` of products: packed ones of 4 bits, drawn at random (`_decoder.FORMS`). Engines take
 turns of all tokens, with pauses; logits are compared after 32 tokens.
 
