@@ -25,6 +25,8 @@ class Size:
         groups: heads of keys and values; queries have ``heads``.
         weights: of products, one of the forms of few bits (`_decoder.FORMS`), whose embedding is
             of float16; else all are float32.
+        grouped: attention, its positions and its cache are one node (`GroupQueryAttention`), as
+            ONNX Runtime GenAI's builder writes it.
     """
 
     layers: int = 12
@@ -34,6 +36,7 @@ class Size:
     groups: int = 9
     words: int = 16384
     weights: str = "float32"
+    grouped: bool = False
 
     @property
     def head(self) -> int:
@@ -73,6 +76,8 @@ def caches(size: Size) -> list[tuple[str, str]]:
 def decoder(size: Size) -> onnx.ModelProto:
     """The model, of any batch, past and number of tokens."""
     g = _Graph(size)
+    if size.grouped:
+        return g.of_groups()
     old, new = g.dim("past_key_values.0.key", 2), g.dim("input_ids", 1)
     total = g.node("Add", old, new)
     cos, sin = g.rotary(old, total)
@@ -199,13 +204,43 @@ class _Graph:
         mixed = self.node(
             "Transpose", self.node("MatMul", seen, self.repeated(v)), perm=[0, 2, 1, 3]
         )
-        mixed = self.node("Reshape", mixed, self.ints(0, 0, -1))
+        return self.behind(x, self.node("Reshape", mixed, self.ints(0, 0, -1)))
+
+    def behind(self, x: str, mixed: str) -> str:
+        """The rest of a layer: what heads have mixed, projected, and the gated layer."""
+        size = self.size
         x = self.node("Add", x, self.product(mixed, size.width, size.width))
         y = self.norm(x)
         gate = self.product(y, size.width, size.wide)
         gate = self.node("Mul", gate, self.node("Sigmoid", gate))
         y = self.node("Mul", gate, self.product(y, size.width, size.wide))
         return self.node("Add", x, self.product(y, size.wide, size.width))
+
+    def of_groups(self) -> onnx.ModelProto:
+        """The model with a node for each layer's attention."""
+        size, domain = self.size, {"domain": "com.microsoft"}
+        many = self.node("ReduceSum", "attention_mask", self.ints(1), keepdims=1)
+        last = self.node("Cast", self.node("Sub", many, self.ints(1)), to=TensorProto.INT32)
+        total = self.node("Cast", self.dim("attention_mask", 1), to=TensorProto.INT32)
+        half = np.arange(0, size.head, 2) / size.head
+        angles = np.arange(4096)[:, None] * 10000.0**-half
+        turns = [self.constant(turn(angles).astype(np.float32)) for turn in (np.cos, np.sin)]
+        x = self.embedded("input_ids")
+        for n in range(size.layers):
+            y, kv = self.norm(x), size.groups * size.head
+            given = [self.product(y, size.width, wide) for wide in (size.width, kv, kv)]
+            past, present = (
+                [f"{what}.{n}.{kind}" for kind in ("key", "value")]
+                for what in ("past_key_values", "present")
+            )
+            counts = {"num_heads": size.heads, "kv_num_heads": size.groups, "do_rotary": 1}
+            inputs, outputs = [*given, *past, last, total, *turns], [f"mixed{n}", *present]
+            self.nodes.append(
+                helper.make_node("GroupQueryAttention", inputs, outputs, **domain, **counts)
+            )
+            x = self.behind(x, outputs[0])
+        self.product(self.norm(x), size.width, size.words, output="logits")
+        return self.model()
 
     def model(self) -> onnx.ModelProto:
         size, kinds = self.size, (TensorProto.INT64, TensorProto.FLOAT)

@@ -3,13 +3,15 @@
     python benchmarks/decoding.py [--threads 1,2] [--tokens 256] [--rounds 5] [--groups 9]
                                   [--engines copying,in_place,onnxruntime,openvino]
     python benchmarks/decoding.py --billion --weights 'int4/32 level 4' --tokens 32 --prompt 128
-                                  [--memory]
+                                  [--memory] [--grouped] [--past 1000] [--layers 4]
 
 ``in_place`` continues a past in its memory (`tilework.runtime.Past`), ``copying`` is the same
 network whose outputs are handed back in; ONNX Runtime has the outputs of one run bound as the
 inputs of the next, OpenVINO keeps them as states (with the input for the order of beams by which
-it knows a cache). All are compiled once, for any past, begin with none, and are fed the same
-tokens. The decoder is one of 12 layers in float32, or with ``--billion`` one of a billion weights;
+it knows a cache). All are compiled once, for any past, begin with none or ``--past`` random
+positions, and are fed the same tokens. The decoder is one of 12 layers in float32, or with
+``--billion`` one of a billion weights (fewer with ``--layers``), ``--grouped`` one whose attention
+is a node (`GroupQueryAttention`);
 ``--weights`` of products: packed ones of 4 bits, drawn at random (`_decoder.FORMS`). Engines take
 turns of all tokens, with pauses; logits are compared after 32 tokens.
 
@@ -27,6 +29,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +41,9 @@ import tilework as tw
 from tilework.kinds.cpu.calibrate.bandwidth import read_block
 from tilework.kinds.cpu.target import CpuTarget
 
-Decode = Callable[[np.ndarray, int], np.ndarray]
-"""Tokens, to be fed so many at a time; returns the logits of the last run."""
+Decode = Callable[[np.ndarray, int, int], tuple[np.ndarray, float]]
+"""Tokens, to be fed so many at a time behind a past; returns the logits of the last run, and
+seconds."""
 _PAUSE_S = 0.05
 
 
@@ -50,17 +54,19 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--groups", type=int, default=9)
-    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--layers", type=int, default=None)
     parser.add_argument("--engines", default=",".join(_ENGINES))
     parser.add_argument("--billion", action="store_true", help="a decoder of a billion weights")
+    parser.add_argument("--grouped", action="store_true", help="GroupQueryAttention")
+    parser.add_argument("--past", type=int, default=0, help="positions that tokens come behind")
     parser.add_argument("--weights", default="float32", choices=["float32", *FORMS])
     parser.add_argument("--prompt", type=int, default=0, help="tokens, timed in one run")
     parser.add_argument("--memory", action="store_true", help="measure it instead of times")
     args = parser.parse_args()
-    if args.billion:
-        size = Size(**BILLION, weights=args.weights)
-    else:
-        size = Size(args.layers, groups=args.groups, weights=args.weights)
+    form = {"weights": args.weights, "grouped": args.grouped}
+    size = Size(**BILLION, **form) if args.billion else Size(groups=args.groups, **form)
+    if args.layers:
+        size = replace(size, layers=args.layers)
     names = args.engines.split(",")
     tokens = np.random.default_rng(0).integers(0, size.words, args.tokens)
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +76,7 @@ def main() -> None:
             if args.memory:
                 memory(path, size, len(tokens), args.prompt, threads, names)
             else:
-                compare(path, size, tokens, args.prompt, threads, names, args.rounds)
+                compare(path, size, tokens, args.prompt, args.past, threads, names, args.rounds)
 
 
 def compare(
@@ -78,26 +84,25 @@ def compare(
     size: Size,
     tokens: np.ndarray,
     prompt: int,
+    past: int,
     threads: int,
     names: list[str],
     rounds: int,
 ) -> None:
     """All engines in turns; prints a row for each."""
-    most = max(prompt, len(tokens))
+    most = max(prompt, past + len(tokens))
     engines = {name: _ENGINES[name](path, size, most, prompt, threads) for name in names}
-    nbytes = int(size.weight_bytes + size.cache_bytes(len(tokens) / 2))
+    nbytes = int(size.weight_bytes + size.cache_bytes(past + len(tokens) / 2))
     target = CpuTarget(f"llvm -mcpu=native -num-cores={threads}")
     took: dict[str, list[float]] = {name: [] for name in names}
     shares: dict[str, list[float]] = {name: [] for name in names}
-    logits = {name: engine(tokens[:32], 1) for name, engine in engines.items()}
+    logits = {name: engine(tokens[:32], 1, past)[0] for name, engine in engines.items()}
     error = {n: float(np.abs(x - logits[names[-1]]).max()) for n, x in logits.items()}
     for turn in range(rounds):
         bandwidth = read_block(nbytes // threads, target, threads, 3)
         for name in names if turn % 2 == 0 else names[::-1]:
             time.sleep(_PAUSE_S)
-            began = time.perf_counter()
-            engines[name](tokens, 1)
-            took[name].append((time.perf_counter() - began) / len(tokens))
+            took[name].append(engines[name](tokens, 1, past)[1] / len(tokens))
             shares[name].append(nbytes / took[name][-1] * 1e-9 / bandwidth)
     print(f"\n{threads} threads, {nbytes / 1e6:.0f} MB a token, reading {bandwidth:.1f} GB/s")
     print(
@@ -124,10 +129,9 @@ def _time_prompt(engines: dict[str, Decode], prompt: np.ndarray, rounds: int) ->
     for turn in range(-1, rounds):  # the first one is not counted
         for name in names if turn % 2 == 0 else names[::-1]:
             time.sleep(_PAUSE_S)
-            began = time.perf_counter()
-            engines[name](prompt, len(prompt))
+            _, seconds = engines[name](prompt, len(prompt), 0)
             if turn >= 0:
-                took[name].append(time.perf_counter() - began)
+                took[name].append(seconds)
     print(f"\n| a prompt of {len(prompt)} | ms | in place over it |\n|---|---|---|")
     for name in names:
         mine = took.get("in_place", took[name])
@@ -164,12 +168,12 @@ def _growth(
         little = str(Path(folder) / "decoder.onnx")
         onnx.save(decoder(small), little)
         first = _ENGINES[name](little, small, tokens, prompt, threads)
-        first(fed, 1)
+        first(fed, 1, 0)
     before = _resident("VmRSS")
     engine = _ENGINES[name](path, size, tokens, prompt, threads)
     if prompt:
-        engine(np.zeros(prompt, np.int64), prompt)
-    engine(fed, 1)
+        engine(np.zeros(prompt, np.int64), prompt, 0)
+    engine(fed, 1, 0)
     return _resident("VmRSS") - before, _resident("VmHWM") - before
 
 
@@ -194,11 +198,12 @@ def _ours(path: str, tokens: int, prompt: int, threads: int, in_place: bool) -> 
 def _in_place(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
     session = _ours(path, tokens, prompt, threads, True)
 
-    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
-        past = session.new_past()
+    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
+        past = session.new_past(_kept(size, behind))
+        began = time.perf_counter()
         for some in _pieces(fed, at_once):
             (logits,) = session.run(["logits"], _step(some, past.length), past=past)
-        return np.asarray(logits)
+        return np.asarray(logits), time.perf_counter() - began
 
     return decode
 
@@ -206,12 +211,13 @@ def _in_place(path: str, size: Size, tokens: int, prompt: int, threads: int) -> 
 def _copying(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
     session = _ours(path, tokens, prompt, threads, False)
 
-    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
-        kept = _nothing(size)
+    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
+        kept = _kept(size, behind)
+        began = time.perf_counter()
         for n, some in enumerate(_pieces(fed, at_once)):
-            logits, *presents = session.run(None, {**_step(some, n * at_once), **kept})
+            logits, *presents = session.run(None, {**_step(some, behind + n * at_once), **kept})
             kept = dict(zip(kept, presents, strict=True))
-        return np.asarray(logits)
+        return np.asarray(logits), time.perf_counter() - began
 
     return decode
 
@@ -225,12 +231,13 @@ def _onnxruntime(path: str, size: Size, tokens: int, prompt: int, threads: int) 
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     pairs = caches(size)
 
-    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
+    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
         binding = session.io_binding()
-        for name, array in _nothing(size).items():
+        for name, array in _kept(size, behind).items():
             binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
+        began = time.perf_counter()
         for n, some in enumerate(_pieces(fed, at_once)):
-            for name, array in _step(some, n * at_once).items():
+            for name, array in _step(some, behind + n * at_once).items():
                 binding.bind_cpu_input(name, array)
             binding.clear_binding_outputs()
             for name in ("logits", *(present for _, present in pairs)):
@@ -239,7 +246,7 @@ def _onnxruntime(path: str, size: Size, tokens: int, prompt: int, threads: int) 
             logits, *presents = binding.get_outputs()
             for (past, _), value in zip(pairs, presents, strict=True):
                 binding.bind_ortvalue_input(past, value)
-        return np.asarray(logits.numpy())
+        return np.asarray(logits.numpy()), time.perf_counter() - began
 
     return decode
 
@@ -273,12 +280,16 @@ def _openvino(path: str, size: Size, tokens: int, prompt: int, threads: int) -> 
     )
     request = compiled.create_infer_request()
 
-    def decode(fed: np.ndarray, at_once: int) -> np.ndarray:
+    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
         request.reset_state()
+        for state in request.query_state() if behind else ():
+            (past,) = (past for past, _ in caches(size) if state.name.startswith(past))
+            state.state = ov.Tensor(_kept(size, behind)[past])
+        began = time.perf_counter()
         for n, some in enumerate(_pieces(fed, at_once)):
-            feeds = {**_step(some, n * at_once), "beam_idx": np.zeros(1, np.int32)}
+            feeds = {**_step(some, behind + n * at_once), "beam_idx": np.zeros(1, np.int32)}
             request.infer(feeds, share_inputs=True, share_outputs=True)
-        return np.array(request.get_output_tensor(0).data)
+        return np.array(request.get_output_tensor(0).data), time.perf_counter() - began
 
     return decode
 
@@ -294,8 +305,11 @@ def _step(tokens: np.ndarray, past: int) -> dict[str, np.ndarray]:
     }
 
 
-def _nothing(size: Size) -> dict[str, np.ndarray]:
-    return {n: np.zeros((1, size.groups, 0, size.head), np.float32) for n, _ in caches(size)}
+def _kept(size: Size, length: int) -> dict[str, np.ndarray]:
+    """Random keys and values of so many positions, the same at each call."""
+    rng = np.random.default_rng(1)
+    shape = (1, size.groups, length, size.head)
+    return {n: rng.standard_normal(shape, np.float32) for n, _ in caches(size)}
 
 
 _ENGINES: dict[str, Callable[[str, Size, int, int, int], Decode]] = {

@@ -8,10 +8,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.microsoft_models import compare, run_runtime
+from tests.graph.run_plan import run_plan
 from tests.graph.run_symbolic import point_of, run_at
 from tests.graph.test_microsoft_attention import GROUPS, HEADS, SIZE
+from tilework import compile as compile_
 from tilework.errors import NetworkError
-from tilework.graph import from_onnx, plan
+from tilework.graph import Builder, from_onnx, plan
+from tilework.graph.onnx import to_model
 
 RNG = np.random.default_rng(0)
 WIDTH = (HEADS + 2 * GROUPS) * SIZE
@@ -135,3 +138,55 @@ def test_given_positions_mean_something_else_in_front_of_a_first_prompt() -> Non
 def test_a_total_of_its_own_is_told() -> None:
     with pytest.raises(NetworkError, match="GroupQueryAttention"):
         from_onnx(model_of(rotated=False), {"b": "1..3", "s": "1..6", "p": "1..9", "t": "1..15"})
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native -num-cores=1", "reference -num-cores=1"])
+def test_a_past_continued_in_place(target: str) -> None:
+    """No call moves the cache; sequences of one length are right, prompts and tokens."""
+    model = model_of(rotated=True)
+    module = compile_(from_onnx(model, ranges("0..20:9")), target, cache=False, in_place=True)
+    assert not {"append_rows", "concat", "copy"} & {step.name for step in module.image.steps}
+    for batch, news in ((1, (3, 1, 5, 1)), (2, (4, 1, 1))):
+        past = module.new_past()
+        kept = {n: np.zeros((batch, GROUPS, 0, SIZE), np.float32) for n in ("past_k", "past_v")}
+        for new in news:
+            length = past.length
+            given = feeds([length + new] * batch, new, length) | kept
+            wanted = run_runtime(model, given)
+            fed = {n: a for n, a in given.items() if n not in kept}
+            compare(module.run(fed, past=past), wanted)
+            kept = dict(zip(kept, wanted[1:], strict=True))
+
+
+def test_a_sequence_shorter_than_its_past_is_no_number_in_place() -> None:
+    """Its new rows would have to stand in front of the past's end."""
+    module = compile_(
+        from_onnx(model_of(rotated=True), ranges("0..20:9")),
+        "llvm -mcpu=native -num-cores=1",
+        cache=False,
+        in_place=True,
+    )
+    past = module.new_past()
+    for lengths, new in (([4, 3], 4), ([5, 4], 1)):
+        given = feeds(lengths, new, past.length)
+        y, *_ = module.run({n: given[n] for n in ("q", "mask")}, past=past)
+    assert np.isfinite(y[0]).all() and np.isnan(y[1]).all()
+
+
+def test_appended_rows_as_onnx() -> None:
+    """What is written of a network with a cache of numbers is the cache it was."""
+    rng, b = np.random.default_rng(0), Builder("appended")
+    arrays = {
+        "past": rng.standard_normal((2, 3, 4, 8)).astype(np.float32),
+        "new": rng.standard_normal((2, 3, 2, 8)).astype(np.float32),
+        "starts": np.array([[4], [1]], np.int32),
+    }
+    for name, a in arrays.items():
+        b.input(name, a.shape, str(a.dtype))
+    net = b.finish([b.op("append_rows", "past", "new", "starts", rows=7)])
+    wanted = np.zeros((2, 3, 7, 8), np.float32)
+    for i, start in enumerate((4, 1)):
+        wanted[i, :, :start] = arrays["past"][i, :, :start]
+        wanted[i, :, start : start + 2] = arrays["new"][i]
+    np.testing.assert_array_equal(run_plan(net, *arrays.values())[0], wanted)
+    np.testing.assert_array_equal(run_runtime(to_model(net), arrays)[0], wanted)

@@ -68,6 +68,7 @@ def compile_network(
 ) -> Module:
     """Compile a network that is ours as a whole; see `tilework.compiler.parts.compile`."""
     from tilework.graph import plan
+    from tilework.graph.passes.continue_pasts import continue_pasts
     from tilework.graph.precision import require_precision
 
     where = target if isinstance(target, Target) else Target(target)
@@ -76,9 +77,11 @@ def compile_network(
     history = current_history() if records is None else as_history(records)
     with paused():
         with stage("passes"):
-            planned = plan(net, precision, where, once)
-            if once and isinstance(net.constants, dict):
-                net.constants.clear()
+            given = continue_pasts(net) if in_place else net
+            planned = plan(given, precision, where, once)
+            for done in (net, given) if once else ():
+                if isinstance(done.constants, dict):
+                    done.constants.clear()
             planned, kept = continued(planned) if in_place else (planned, NONE)
         with Helpers() as helpers:
             kernels = Kernels(where, kernel_files(cache))

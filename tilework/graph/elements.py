@@ -7,9 +7,11 @@ from tilework.graph.ir import Network
 from tilework.index.extents import Extent
 from tilework.index.symbols import Symbolic, range_of, symbols_of
 
+_LENGTHEN = ("append_rows", "concat")
+
 
 def require_elements(net: Network) -> None:
-    """Refuse a network in which anything but a concatenation reads what may be empty.
+    """Refuse a network in which anything but what lengthens a past reads what may be empty.
 
     An empty past in front of new positions is a shape like others. Loops over no elements, and
     sums of none, are not: kernels have at least one.
@@ -18,7 +20,7 @@ def require_elements(net: Network) -> None:
         NetworkError: the message names the value and the symbol.
     """
     for node in net.nodes:
-        read = () if node.op == "concat" else node.inputs
+        read = () if node.op in _LENGTHEN else node.inputs
         for value in (*read, node.name):
             for d, n in enumerate(net.types[value].shape):
                 if isinstance(n, Symbolic) and range_of(n)[0] <= 0:

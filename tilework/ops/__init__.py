@@ -23,6 +23,7 @@ from tilework.ops.elementwise import (
     subtract,
 )
 from tilework.ops.indexing import (
+    append_rows,
     arange,
     expand,
     gather_nd,
@@ -60,8 +61,8 @@ from tilework.ops.transform import concatenate, transpose
 from tilework.ops.transposed import phase_conv, phase_weights
 
 __all__ = [
-    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "adaptive_pool", "add", "arange", "arg_extremum",
-    "avg_pool", "clip", "col2im", "concatenate", "conv", "copy",
+    "PAD_MODES", "SCATTER_REDUCTIONS", "UNARY", "adaptive_pool", "add", "append_rows",
+    "arange", "arg_extremum", "avg_pool", "clip", "col2im", "concatenate", "conv", "copy",
     "cumulative", "dense", "depthwise_conv", "divide", "einsum",
     "elementwise", "expand", "gather_nd", "global_avg_pool", "group_norm", "grouped_conv",
     "hardmax", "local_response_norm", "log_softmax", "lp_pool", "matmul", "max_pool",

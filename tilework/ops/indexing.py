@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tilework import te
 from tilework.dtypes import is_integer
 from tilework.index.extents import Extent, known
+from tilework.index.symbols import same
 from tilework.ops.elementwise import broadcast_index
 from tilework.ops.indices import index, matches
 from tilework.ops.scalars import literal
@@ -97,6 +98,30 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
         return x[(*ax[:batch_dims], *at, *ax[outer:])]
 
     return te.compute(shape, body, name="T_gather_nd")
+
+
+def append_rows(past: te.Tensor, new: te.Tensor, starts: te.Tensor, rows: Extent) -> te.Tensor:
+    """Keys or values of sequences [B, M, P, H] with new ones [B, M, S, H] behind, [B, M, C, H].
+
+    What stands behind the new ones is 0.
+
+    Args:
+        past: what there is of each sequence, and anything behind.
+        new: as many for each sequence.
+        starts: [B, 1], how many rows of ``past`` are a sequence's.
+        rows: C.
+    """
+    cached, count = past.shape[2], new.shape[2]
+
+    def body(b: te.Expr, m: te.Expr, i: te.Expr, h: te.Expr) -> te.Expr:
+        behind = i - te.cast("int32", starts[b, te.const(0, "int32")])
+        row = new[b, m, index(behind, count, negative=False), h]
+        zero = te.const(0, past.dtype)
+        fresh = te.select(te.all(behind >= 0, behind < count), row, zero)
+        kept = te.select(behind < 0, past[b, m, i, h], fresh)
+        return kept if same(rows, cached) else te.if_then_else(i < cached, kept, fresh)
+
+    return te.compute((*past.shape[:2], rows, past.shape[3]), body, name="T_append_rows")
 
 
 def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.Tensor:

@@ -149,6 +149,19 @@ def _replace_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType(x.shape, common_dtype([x, updates], ANY))
 
 
+def _append_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    past, new, starts = types
+    _indices(starts, "the starts")
+    (b, m, cached, h), rows = past.shape, attrs["rows"]
+    if new.shape != (b, m, new.shape[2], h) or starts.shape != (b, 1):
+        raise ValueError(
+            f"{list(new.shape)} from {list(starts.shape)} do not fit {[b, m, cached, h]}"
+        )
+    if rows < cached:
+        raise ValueError(f"{rows} rows do not hold the {cached} that there are")
+    return ValueType((b, m, rows, h), common_dtype([past, new], ANY))
+
+
 def _scattered(x: ValueType, updates: ValueType, attrs: Attrs) -> ValueType:
     if attrs["reduction"] not in ops.SCATTER_REDUCTIONS:
         raise ValueError(f"unknown reduction '{attrs['reduction']}'")
@@ -277,6 +290,7 @@ OPERATORS = (
         Pattern.ANCHOR,
     ),
     Operator("replace_rows", _replace_rows, declared(ops.replace_rows), Pattern.INJECTIVE),
+    Operator("append_rows", _append_rows, declared(ops.append_rows, "rows"), Pattern.INJECTIVE),
     # a few taps, written out, are computed within their reader; more are a sum
     Operator(
         "resample",

@@ -91,6 +91,28 @@ def _replace_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> Non
     w.add("Where", [mask, f"{out}_rows", inputs[0]], out)
 
 
+def _append_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    """The past with zeros behind, where it is; the new row of each number, where there is one."""
+    past, new, starts = inputs
+    shape = known_shape(w.net.types[node.name].shape)
+    cached, count = (known_shape(w.net.types[v].shape)[2] for v in node.inputs[:2])
+    places = w.constant(f"{out}_places", np.arange(shape[2], dtype=np.int64)[:, None])
+    w.cast(starts, "int64", f"{out}_wide")
+    first = _reshaped(w, f"{out}_wide", (shape[0], 1, 1, 1), f"{out}_starts")
+    w.add("Sub", [places, first], f"{out}_behind")
+    none, last, end = (w.constant(f"{out}_{n}", np.array(n)) for n in (0, count - 1, count))
+    w.add("Clip", [f"{out}_behind", none, last], f"{out}_within")
+    w.add("Expand", [f"{out}_within", _ints(w, f"{out}_shape", shape)], f"{out}_rows")
+    w.add("GatherElements", [new, f"{out}_rows"], f"{out}_gathered", axis=2)
+    w.add("Less", [f"{out}_behind", end], f"{out}_there")
+    zero = w.constant(f"{out}_zero", np.zeros((), numpy_dtype(w.net.types[node.name].dtype)))
+    w.add("Where", [f"{out}_there", f"{out}_gathered", zero], f"{out}_fresh")
+    more = _ints(w, f"{out}_more", [0] * 6 + [shape[2] - cached, 0])
+    w.add("Pad", [past, more], f"{out}_old")
+    w.add("Less", [f"{out}_behind", none], f"{out}_before")
+    w.add("Where", [f"{out}_before", f"{out}_old", f"{out}_fresh"], out)
+
+
 def _column(
     w: Writer, node: Node, inputs: Sequence[str], i: int, t: int, name: str, shape: Sequence[int]
 ) -> str:
@@ -185,6 +207,7 @@ def _repeat(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 
 
 WRITERS: dict[str, Write] = {
+    "append_rows": _append_rows,
     "arange": _arange,
     "cumulative": _cumulative,
     "depth_to_space": _depth_to_space,

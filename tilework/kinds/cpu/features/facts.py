@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 
 _FINISH_WHOLE = 3.0
 """Operations on a finished sum of integers: a conversion and two multiply-adds."""
+_MOVE_SUM = 1.0
+"""One more where the sum that it is added to finds no register and is stored."""
 _STORE_UNPACKED = 2.0
 """Of a vector of unpacked weights that goes to memory: scaled, converted, stored, and read."""
 _STORE_FOR_ONE = 6.0
@@ -118,6 +120,12 @@ class BlockFacts:
         return serial_taps(self.block)
 
     @cached_property
+    def whole_steps(self) -> float:
+        """Steps of a sum of integers that is scaled and added to another one; 0: there is none."""
+        scaled = self.block.scaled
+        return 0.0 if scaled is None or scaled.whole is None else _steps(self.block, scaled)
+
+    @cached_property
     def undecided(self) -> bool:
         """Whether position does not decide some guard of a load: all are asked everywhere."""
         known = {b.node for b in self.block.bounds}
@@ -136,6 +144,9 @@ class BlockFacts:
             unpacked: how an operand is prepared; None: as it is multiplied.
         """
         busy = work * (self.update_ops / machine.fma_ports)
+        if self.whole_steps:
+            moved = np.clip(2 * work + vectors + 1 - machine.registers, 0, work)
+            busy = busy + moved * (_MOVE_SUM / self.whole_steps / machine.fma_ports)
         if self.operand_ops and unpacked is None:
             return busy + vectors * (self.operand_ops / machine.fma_ports)
         if self.operand_ops and unpacked is not None:
@@ -233,13 +244,19 @@ def _of_whole_sums(block: Block, scaled: Scaled) -> tuple[float, float]:
 
     An operand of several bytes is unpacked by a shift, of which the first needs none, and a mask.
     """
-    steps, cost = float(math.prod(a.typical for a in scaled.axes)), 2.0
+    steps, cost = _steps(block, scaled), 2.0
     if block.dots is not None:
-        steps, cost = steps / block.dots.count, block.dots.instruction.cost
+        cost = block.dots.instruction.cost
     bits = [n for n in nodes_of(scaled.terms) if isinstance(n, x.Binary) and n.op == "&"]
     part = isinstance(bits[0].b, x.Const) and bits[0].b.value != 2**BYTE - 1 if bits else False
     finish = _FINISH_WHOLE + (scaled.whole is not None and _ops(scaled.whole.more))
     return cost + finish / steps, _UNPACK_BYTES * part
+
+
+def _steps(block: Block, scaled: Scaled) -> float:
+    """Updates of an inner sum."""
+    count = 1 if block.dots is None else block.dots.count
+    return math.prod(a.typical for a in scaled.axes) / count
 
 
 def _density(e: x.Expr) -> float:

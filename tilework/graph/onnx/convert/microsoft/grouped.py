@@ -193,25 +193,7 @@ def _cached(c: OnnxContext, x: str, past: str, lengths: _Lengths, name: str) -> 
     rows = lengths.total if lengths.total >= lengths.cached else lengths.cached
     if lengths.starts is None:
         return _lengthened(c, x, rows, name)
-    if isinstance(lengths.cached, int):
-        old = _lengthened(c, c.value(past), rows, name)
-    else:  # no pad takes 0 rows as well; what stands behind the past does not matter
-        old = c.op("concat", c.value(past), x, axis=2)
-    places = positions(c, rows, 1)
-    behind = c.op("subtract", places, lengths.starts)  # [B, C]: which new one stands here
-    fresh = x
-    if not isinstance(lengths.new, int) or lengths.new > 1:
-        batch = c.b.shape(behind)[0]
-        index = c.op("reshape", behind, shape=(batch, rows, 1))
-        first = c.op("transpose", x, perm=(0, 2, 1, 3))
-        fresh = c.op("gather_nd", first, index, batch_dims=1)
-        fresh = c.op("transpose", fresh, perm=(0, 2, 1, 3))
-    column = (c.b.shape(behind)[0], 1, rows, 1)
-    before, within = (
-        c.op("reshape", c.op("less", behind, whole(c, n)), shape=column) for n in (0, lengths.new)
-    )
-    fresh = c.op("where", within, fresh, like(c, 0.0, x))
-    return c.op("where", before, old, fresh, name=name)
+    return c.op("append_rows", c.value(past), x, lengths.starts, name=name, rows=rows)
 
 
 def _lengthened(c: OnnxContext, x: str, rows: Extent, name: str) -> str:
