@@ -20,6 +20,7 @@ from tilework.kinds.cpu.features.scattering import term_cycles
 from tilework.kinds.cpu.features.tile import (
     StepCycles,
     TileShape,
+    across_cycles,
     step_cycles,
     unrolled_steps,
     version_cycles,
@@ -94,7 +95,11 @@ class BlockCost:
                 lambda pixels, vectors: unit_cycles(self.nest, pixels, vectors, machine)
             )
             cycles = np.where(self._in_unit, own, cycles)
-        return cycles * self._sum.points
+        cycles = cycles * self._sum.points
+        if facts.rest is not None:
+            each = across_cycles(shape, self._unrolled[facts.rest], machine)
+            cycles = np.where(each > 0, shape.tiles * shape.pixels * each, cycles)
+        return cycles
 
     @cached_property
     def finish(self) -> Floats:

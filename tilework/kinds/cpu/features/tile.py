@@ -27,6 +27,8 @@ _SUMS_WAIT = 2.0
 """How many times as long it takes that a tile which unpacks weights lacks a register: it is the
 sums that go through memory."""
 _MASKED_LANES = 16  # vectors this wide may leave lanes idle
+_ACROSS = 2.0
+"""Cycles of a vector of sums and one of which some terms are there."""
 _BITS = np.array([float(n.bit_count()) for n in range(_MASKED_LANES)])
 """Of a number of lanes that are left, vectors of a power of two that take them."""
 
@@ -291,6 +293,18 @@ def _loads(
     if access.lane_stride and shape.sizes:  # a single element has no lanes
         return np.asarray(n * shape.sizes[-1] * 2.0)
     return n
+
+
+def across_cycles(shape: TileShape, together: Floats, machine: Machine) -> Floats:
+    """Cycles of a sum across lanes, of as many terms together; 0 where they go one by one.
+
+    Each halving waits for the one before, and those of two sums go on beside each other.
+    """
+    vectors = together // machine.lanes
+    lanes = math.log2(machine.lanes) * machine.latency / 2
+    alone = shape.sizes[-1] == 1 if shape.sizes else np.ones(shape.nest.count, bool)
+    whole = alone & (vectors > 0) & (together % machine.lanes == 0)
+    return np.where(whole, lanes + _ACROSS * vectors, 0.0)
 
 
 def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats | float:

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from itertools import product
 
-from tilework.index.symbols import Symbolic
 from tilework.kinds.cpu.llvm.convert import binary
 from tilework.kinds.cpu.llvm.expressions import Expressions
 from tilework.kinds.cpu.llvm.lanes import Lane
 from tilework.kinds.cpu.llvm.masks import some_lanes
 from tilework.kinds.cpu.llvm.ssa import Ssa
-from tilework.lower.ir import VALUES, For, Load, Stmt, Store
-from tilework.te.expr import Axis, Binary, Compare, Const, Expr, IfThenElse, children, walk
+from tilework.lower.ir import For, Load, Stmt, Store
+from tilework.space.rests import has_rest, rest_of
+from tilework.te.expr import Axis, Binary, Const, Expr, IfThenElse, children, walk
 
 _OPERATORS = frozenset({"+", "*", "max", "min"})
 
@@ -62,7 +62,7 @@ class Across:
         ):
             return False
         varies = any(s.var in walk(i) for i in store.indices)
-        return not varies and _ends(value.b, s.var) and self._side_by_side(value.b, s.var)
+        return not varies and has_rest(value.b, s.var) and self._side_by_side(value.b, s.var)
 
     def _side_by_side(self, term: Expr, var: Axis) -> bool:
         """Whether loads move on by an element or not at all, and are combined lane by lane."""
@@ -79,7 +79,7 @@ class Across:
                 return plain and all(self._side_by_side(e, var) for e in children(term))
             case IfThenElse():
                 return (
-                    _end(term, var) is not None
+                    rest_of(term, var) is not None
                     and self._side_by_side(term.a, var)
                     and isinstance(term.b, Const)
                 )
@@ -121,7 +121,7 @@ class Across:
         plain = Lane(offset, self._lanes, self._lanes)
         match e:
             case IfThenElse():
-                end = _end(e, var)
+                end = rest_of(e, var)
                 assert end is not None
                 mask = some_lanes(
                     self._expressions.integers, end, offset, self._lanes, 32 * self._lanes
@@ -148,16 +148,3 @@ def _inner(body: Stmt) -> tuple[list[tuple[Axis, int]], Store | None]:
 
 def _is_same(e: Expr, store: Store) -> bool:
     return isinstance(e, Load) and e.buffer is store.buffer and e.indices == store.indices
-
-
-def _ends(e: Expr, var: Axis) -> bool:
-    """Whether some terms are there if a run says so."""
-    return any(isinstance(n, IfThenElse) and _end(n, var) is not None for n in walk(e, VALUES))
-
-
-def _end(e: IfThenElse, var: Axis) -> Expr | None:
-    """Up to where a variable has terms, if that is what a choice asks and a run decides."""
-    match e.cond:
-        case Compare(op="<", a=a, b=Const(value=Symbolic()) as end) if a is var:
-            return end
-    return None
