@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.frozen import frozen
+from tilework.kinds.cpu.features.across import across_cycles
 from tilework.kinds.cpu.features.borders import code_versions
 from tilework.kinds.cpu.features.ends import waiting_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
@@ -20,7 +21,6 @@ from tilework.kinds.cpu.features.scattering import term_cycles
 from tilework.kinds.cpu.features.tile import (
     StepCycles,
     TileShape,
-    across_cycles,
     step_cycles,
     unrolled_steps,
     version_cycles,
@@ -105,7 +105,7 @@ class BlockCost:
     def finish(self) -> Floats:
         """Starting and finishing register tiles."""
         shape, machine = self._shape, self.machine
-        tile_ops = shape.work * self._facts.finish_cycles(machine) + machine.tile_cycles
+        tile_ops = shape.finished * self._facts.finish_cycles(machine) + machine.tile_cycles
         visits = self._sum.visits
         respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
         if self._in_unit is not None:

@@ -27,8 +27,9 @@ _SUMS_WAIT = 2.0
 """How many times as long it takes that a tile which unpacks weights lacks a register: it is the
 sums that go through memory."""
 _MASKED_LANES = 16  # vectors this wide may leave lanes idle
-_ACROSS = 2.0
-"""Cycles of a vector of sums and one of which some terms are there."""
+_SINGLE, _FAR = 2.0, 6.0
+"""Loads that a lane which is read by itself takes as long as: it is put into its vector. As far
+from the one before as a run says, its address is computed first."""
 _BITS = np.array([float(n.bit_count()) for n in range(_MASKED_LANES)])
 """Of a number of lanes that are left, vectors of a power of two that take them."""
 
@@ -45,6 +46,27 @@ class TileShape:
         last = self.sizes[-1] if self.sizes else np.ones(nest.count)
         self.vectors = register_count(last, self.lanes)
         self.work = self.pixels * self.vectors
+
+    @cached_property
+    def finished(self) -> Floats:
+        """Registers of a tile that hold points of the output, in the mean of all tiles.
+
+        Of tiles along axes of known extents all of them: few hang over. At a point of a family one
+        tile may be several times as long as its axis, and has a version for what is there.
+        """
+        axes = self.nest.block.spatial
+        if not any(a.open for a in axes):
+            return self.work
+        out = self.vectors
+        for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
+            number, last = np.ceil(a.typical / size), i == len(axes) - 1
+            if last and a.open:
+                left = a.typical - (number - 1) * size
+                whole = (number - 1) * self.vectors
+                out = out * (whole + register_count(left, self.lanes)) / (number * self.vectors)
+            elif not last and not a.unit:
+                out = out * (a.typical / number if a.open else size)
+        return out
 
     @cached_property
     def panel(self) -> NDArray[np.bool_]:
@@ -291,20 +313,8 @@ def _loads(
     if access.lane_stride == 1:
         return n * shape.vectors
     if access.lane_stride and shape.sizes:  # a single element has no lanes
-        return np.asarray(n * shape.sizes[-1] * 2.0)
+        return np.asarray(n * shape.sizes[-1] * (_FAR if access.far else _SINGLE))
     return n
-
-
-def across_cycles(shape: TileShape, together: Floats, machine: Machine) -> Floats:
-    """Cycles of a sum across lanes, of as many terms together; 0 where they go one by one.
-
-    Each halving waits for the one before, and those of two sums go on beside each other.
-    """
-    vectors = together // machine.lanes
-    lanes = math.log2(machine.lanes) * machine.latency / 2
-    alone = shape.sizes[-1] == 1 if shape.sizes else np.ones(shape.nest.count, bool)
-    whole = alone & (vectors > 0) & (together % machine.lanes == 0)
-    return np.where(whole, lanes + _ACROSS * vectors, 0.0)
 
 
 def _latency(shape: TileShape, instructions: Floats, machine: Machine) -> Floats | float:
