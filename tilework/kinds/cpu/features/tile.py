@@ -49,24 +49,17 @@ class TileShape:
 
     @cached_property
     def finished(self) -> Floats:
-        """Registers of a tile that hold points of the output, in the mean of all tiles.
+        """Registers of a tile that hold points of the output.
 
-        Of tiles along axes of known extents all of them: few hang over. At a point of a family one
-        tile may be several times as long as its axis, and has a version for what is there.
+        At a point of a family vectors may reach several times as far as their axis; a version of
+        the tile has as many as there are. How much its rows reach beyond theirs is left in: rows
+        that are tall for the longest extents are no better for it.
         """
-        axes = self.nest.block.spatial
-        if not any(a.open for a in axes):
+        last = self.nest.block.spatial[-1] if self.sizes else None
+        if last is None or not last.open:
             return self.work
-        out = self.vectors
-        for i, (a, size) in enumerate(zip(axes, self.sizes, strict=True)):
-            number, last = np.ceil(a.typical / size), i == len(axes) - 1
-            if last and a.open:
-                left = a.typical - (number - 1) * size
-                whole = (number - 1) * self.vectors
-                out = out * (whole + register_count(left, self.lanes)) / (number * self.vectors)
-            elif not last and not a.unit:
-                out = out * (a.typical / number if a.open else size)
-        return out
+        there = np.minimum(self.sizes[-1], last.typical)
+        return self.pixels * register_count(there, self.lanes)
 
     @cached_property
     def panel(self) -> NDArray[np.bool_]:
