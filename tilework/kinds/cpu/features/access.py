@@ -333,8 +333,8 @@ def _access(
     if packed and stride:
         stride = 1
     by_data = () if ragged else data
-    strides = zip(fixed, row_major(read.tensor.shape), strict=True)
-    far = not packed and any(last in (d or {}) and isinstance(n, Symbolic) for d, n in strides)
+    strides = zip(fixed, read.tensor.open_strides, strict=True)
+    far = not packed and any(last in (dim or {}) and is_open for dim, is_open in strides)
     return _make(read, dims, shape, stride, by_data, packed=packed, guarded=guarded, far=far)
 
 
