@@ -23,7 +23,10 @@ from typing import Any
 import onnx
 from shapes import ranges_of
 
-AT = {"batch": 1, "sequence": 128, "past_sequence": 63, "past_and_sequence": 191}
+AT = {
+    "batch": 1, "sequence": 128, "past_sequence": 63, "past_and_sequence": 191,
+    "height": 64, "width": 64, "rows": 16, "columns": 16,
+}  # fmt: skip
 
 _CHILD = """
     import json, sys, time

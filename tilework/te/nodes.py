@@ -13,6 +13,7 @@ from typing import Any
 from tilework.dtypes import integer_range, is_float
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, Typical, known, most, typical
+from tilework.index.strides import row_major
 from tilework.index.symbols import Symbolic
 from tilework.once import cached_property
 from tilework.te.arithmetic import Expr, ExprLike, wrap
@@ -221,6 +222,11 @@ class Tensor:
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    @property
+    def open_strides(self) -> tuple[bool, ...]:
+        """Of each dimension, whether a run decides how far its neighbours lie apart."""
+        return tuple(isinstance(n, Symbolic) for n in row_major(self.shape))
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Read:
         idx = indices if isinstance(indices, tuple) else (indices,)

@@ -60,6 +60,7 @@ class Access:
         share: of the steps that read it. Of the terms behind the whole groups of a sum that a run
             decides there are half as many as a group has, in the mean of its lengths.
         by_data: dimensions in which data decide the place, and ``shape`` is what there is to find.
+        far: whether neighbours along the vectorised axis are as far apart as a run says.
     """
 
     dims: tuple[dict[x.Axis, float] | None, ...]
@@ -72,6 +73,7 @@ class Access:
     once: bool
     share: float = 1.0
     by_data: tuple[int, ...] = ()
+    far: bool = False
 
     def stride_lines(self, axis: x.Axis) -> int:
         """Cache lines between neighbours along ``axis``; 1 where they are not whole lines."""
@@ -331,7 +333,9 @@ def _access(
     if packed and stride:
         stride = 1
     by_data = () if ragged else data
-    return _make(read, dims, shape, stride, by_data, packed=packed, guarded=guarded)
+    strides = zip(fixed, read.tensor.open_strides, strict=True)
+    far = not packed and any(last in (dim or {}) and is_open for dim, is_open in strides)
+    return _make(read, dims, shape, stride, by_data, packed=packed, guarded=guarded, far=far)
 
 
 @lru_cache(maxsize=4096)
@@ -360,6 +364,9 @@ def _make(
     packed: bool = False,
     guarded: bool = False,
     once: bool = False,
+    far: bool = False,
 ) -> Access:
     size = dtype_bytes(read.tensor.dtype)
-    return Access(dims, shape, size, packed, False, stride, guarded, once, by_data=by_data)
+    return Access(
+        dims, shape, size, packed, False, stride, guarded, once, by_data=by_data, far=far
+    )

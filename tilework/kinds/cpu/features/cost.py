@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.frozen import frozen
+from tilework.kinds.cpu.features.across import across_cycles
 from tilework.kinds.cpu.features.borders import code_versions
 from tilework.kinds.cpu.features.ends import waiting_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
@@ -94,13 +95,17 @@ class BlockCost:
                 lambda pixels, vectors: unit_cycles(self.nest, pixels, vectors, machine)
             )
             cycles = np.where(self._in_unit, own, cycles)
-        return cycles * self._sum.points
+        cycles = cycles * self._sum.points
+        if facts.rest is not None:
+            each = across_cycles(shape, self._unrolled[facts.rest], machine)
+            cycles = np.where(each > 0, shape.tiles * shape.pixels * each, cycles)
+        return cycles
 
     @cached_property
     def finish(self) -> Floats:
         """Starting and finishing register tiles."""
         shape, machine = self._shape, self.machine
-        tile_ops = shape.work * self._facts.finish_cycles(machine) + machine.tile_cycles
+        tile_ops = shape.finished * self._facts.finish_cycles(machine) + machine.tile_cycles
         visits = self._sum.visits
         respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
         if self._in_unit is not None:

@@ -23,6 +23,7 @@ from tilework.space.bounds import conjuncts, guards, serial_taps, without
 from tilework.space.capabilities import Scaled
 from tilework.space.chosen import without_places
 from tilework.space.dots import BYTE
+from tilework.space.rests import has_rest
 from tilework.te import expr as x
 from tilework.te.expr import nodes as nodes_of
 from tilework.te.flops import mean_terms
@@ -107,6 +108,12 @@ class BlockFacts:
     def ragged(self) -> Mapping[x.Axis, float]:
         """Of reduce axes whose number of terms is data, how many there are on average."""
         return mean_terms(self.block.op)
+
+    @cached_property
+    def rest(self) -> x.Axis | None:
+        """The axis along which a run says how many terms are left behind whole groups."""
+        axes = (a for a in self.block.reduce if has_rest(self.block.source, a))
+        return next(axes, None)
 
     @cached_property
     def borders(self) -> Mapping[x.Axis, Border]:

@@ -27,6 +27,9 @@ _SUMS_WAIT = 2.0
 """How many times as long it takes that a tile which unpacks weights lacks a register: it is the
 sums that go through memory."""
 _MASKED_LANES = 16  # vectors this wide may leave lanes idle
+_SINGLE, _FAR = 2.0, 6.0
+"""Loads that a lane which is read by itself takes as long as: it is put into its vector. As far
+from the one before as a run says, its address is computed first."""
 _BITS = np.array([float(n.bit_count()) for n in range(_MASKED_LANES)])
 """Of a number of lanes that are left, vectors of a power of two that take them."""
 
@@ -43,6 +46,20 @@ class TileShape:
         last = self.sizes[-1] if self.sizes else np.ones(nest.count)
         self.vectors = register_count(last, self.lanes)
         self.work = self.pixels * self.vectors
+
+    @cached_property
+    def finished(self) -> Floats:
+        """Registers of a tile that hold points of the output.
+
+        At a point of a family vectors may reach several times as far as their axis; a version of
+        the tile has as many as there are. How much its rows reach beyond theirs is left in: rows
+        that are tall for the longest extents are no better for it.
+        """
+        last = self.nest.block.spatial[-1] if self.sizes else None
+        if last is None or not last.open:
+            return self.work
+        there = np.minimum(self.sizes[-1], last.typical)
+        return self.pixels * register_count(there, self.lanes)
 
     @cached_property
     def panel(self) -> NDArray[np.bool_]:
@@ -289,7 +306,7 @@ def _loads(
     if access.lane_stride == 1:
         return n * shape.vectors
     if access.lane_stride and shape.sizes:  # a single element has no lanes
-        return np.asarray(n * shape.sizes[-1] * 2.0)
+        return np.asarray(n * shape.sizes[-1] * (_FAR if access.far else _SINGLE))
     return n
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
 from tilework.index.symbols import range_of
+from tilework.kinds.cpu.llvm.across import Across
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.bindings import Bindings, Dynamic
@@ -75,6 +76,7 @@ class RegionCode:
         self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
         self.updates = Updates(self.expressions)
+        self.across = Across(self.expressions, vector_bits // 32)
         self._facts, self._weaves = Facts(), False
         self._longs: dict[int, tuple[ir.For, bool]] = {}
         self._ends: list[int] = []  # of stores, in the block
@@ -206,6 +208,8 @@ class RegionCode:
             block.body[first : self._ends[-1]] = woven(chains)
 
     def _expanded(self, s: ir.For) -> None:
+        if self.symbolic and self.across.emitted(s):
+            return
         ordered = by_element(s, self.addresses)
         if self._updated(s, ordered):
             return
