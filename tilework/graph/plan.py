@@ -23,6 +23,7 @@ from tilework.graph.precision import (
     Precision,
     floats_for_bytes,
     narrow_factors,
+    narrow_inputs,
     rounds_factors,
     stored_types,
 )
@@ -35,7 +36,7 @@ from tilework.te import ComputeDAG
 
 __all__ = ["Call", "Plan", "plan"]
 
-_Options = tuple[Precision, ChainLimits | None, bool, bool, bool, bool]
+_Options = tuple[Precision, ChainLimits | None, bool, tuple[str, ...], bool, bool]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -80,7 +81,7 @@ def _plan(
     precision: Precision,
     chains: ChainLimits | None,
     gathers: bool,
-    joins: bool,
+    joins: tuple[str, ...],
     bounds: bool,
     loops: bool,
 ) -> Plan:
@@ -90,8 +91,9 @@ def _plan(
     net = _outputs_computed(optimize(net))
     if precision != "f32":
         net = floats_for_bytes(net)
-    if joins:
-        net = join_windows(net, precision == "bf16")
+    if joined := {*joins} - ({"bfloat16"} if precision != "bf16" else set()):
+        net = join_windows(net, joined)
+        net = narrow_inputs(net) if "bfloat16" in joined else net
     require_elements(net)
     declared = Declared()
     groups = fuse(net, None if precision in NARROW else chains, declared, gathers)

@@ -8,7 +8,8 @@ weights that are multiplied by such values. Everything is computed in float32: s
 biases, scales, residual additions, pooling; a value is rounded once, when its call stores it.
 Float32 remain
 
-- the network's inputs and outputs, and values of other types than float32 are left as they are,
+- the network's inputs and outputs, and values of other types than float32 are left as they are;
+  inputs that products read are copied narrow first, on CPUs,
 - biases and other parameters of epilogues, depthwise filters (each is read once),
 - what a softmax reads: differences of its inputs become factors of its outputs,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
@@ -77,6 +78,24 @@ def floats_for_bytes(net: Network) -> Network:
             return None
         weight = b.constants[inputs[1]].astype(np.float32)
         return b.op("dense", inputs[0], b.constant(weight, inputs[1]), name=node.name)
+
+    return rewrite(net, rule)
+
+
+def narrow_inputs(net: Network) -> Network:
+    """Copy the inputs of the network that products read: a copy is stored narrow, once.
+
+    Others that read them, such as residual additions, take them as they are.
+    """
+    copies: dict[str, str] = {}
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        if not _pairs(net, node) or _viewed(net, node.inputs[0]) not in net.inputs:
+            return None
+        data = inputs[0]
+        if data not in copies:
+            copies[data] = b.op("identity", data)
+        return b.op(node.op, copies[data], *inputs[1:], name=node.name, **node.attrs)
 
     return rewrite(net, rule)
 
@@ -180,6 +199,13 @@ def _kept(net: Network) -> set[str]:
     return kept
 
 
+def _viewed(net: Network, value: str) -> str:
+    """What a value is, seen in other shapes."""
+    while value in net.producer and net.producer[value].op == "reshape":
+        value = net.producer[value].inputs[0]
+    return value
+
+
 def _continues(net: Network, node: Node) -> bool:
     """Whether the node is an output that continues an input, as caches of decoders do."""
     ends = node.op == "concat" and node.name in net.outputs
@@ -202,6 +228,6 @@ def _pairs(net: Network, node: Node) -> bool:
     if any(net.types[v].dtype != "float32" for v in node.inputs):
         return False
     channels = net.types[node.inputs[0]].shape[-1]
-    if channels == 1 and node.op == "conv2d" and not any(node.attrs["pads"]):
-        channels = net.types[node.inputs[1]].shape[1]  # neighbours along a row are taps
+    if channels == 1 and node.op in CONVOLUTIONS and not any(node.attrs["pads"]):
+        channels = net.types[node.inputs[1]].shape[-3]  # neighbours along a row are taps
     return channels % 2 == 0

@@ -71,6 +71,13 @@ class BlockCost:
         total = shares.slowest_thread(cycles, memory[2], machine) + CALL_CYCLES
         return np.asarray(total / machine.clock_hz)
 
+    @property
+    def memory_seconds(self) -> Floats:
+        """What comes from memory takes so long, if nothing hides it."""
+        machine = self.machine
+        rate = min(machine.cores, machine.memory_cores) * machine.clock_hz
+        return np.asarray(self._memory[2] / rate)
+
     @cached_property
     def compute(self) -> Floats:
         """Instruction throughput, latency and loop overhead of the register tiles."""
