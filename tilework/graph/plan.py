@@ -16,6 +16,7 @@ from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.joined import join_windows
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
+from tilework.graph.paired import pair_products
 from tilework.graph.passes import optimize
 from tilework.graph.planned import Call, Plan
 from tilework.graph.precision import (
@@ -93,7 +94,7 @@ def _plan(
         net = floats_for_bytes(net)
     if joined := {*joins} - ({"bfloat16"} if precision != "bf16" else set()):
         net = join_windows(net, joined)
-        net = narrow_inputs(net) if "bfloat16" in joined else net
+        net = narrow_inputs(pair_products(net)) if "bfloat16" in joined else net
     require_elements(net)
     declared = Declared()
     groups = fuse(net, None if precision in NARROW else chains, declared, gathers)

@@ -13,7 +13,7 @@ Float32 remain
 - biases and other parameters of epilogues, depthwise filters (each is read once),
 - what a softmax reads: differences of its inputs become factors of its outputs,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
-  channels, or two computed operands,
+  channels, or two computed operands whose terms lie in no pairs,
 - what continues an input as an output of the network: new positions of a decoder's cache,
 - what enters a product with block-sparse weights, and these weights,
 - what steps of a layer that are repeated read and hand on,
@@ -43,6 +43,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
 from tilework.graph.operators.base import ValueType
+from tilework.graph.paired import in_pairs
 from tilework.ops.storage import WEIGHTS_OF_7_BITS, bounded_products, tf32_if_product
 from tilework.target import Target
 
@@ -127,8 +128,9 @@ def stored_types(
     weights = {
         node.inputs[1]
         for node in net.nodes
-        if _pairs(net, node) and types[node.inputs[0]].dtype == narrow
-    }
+        if _pairs(net, node) and node.inputs[1] in net.constants
+        and types[node.inputs[0]].dtype == narrow
+    }  # fmt: skip
     joined = {
         v
         for node in net.nodes
@@ -221,8 +223,10 @@ def _multiplies(node: Node) -> bool:
 
 def _pairs(net: Network, node: Node) -> bool:
     """Whether the node sums products of constant weights over an even number of channels."""
-    if not _multiplies(node) or node.op == "einsum":  # which may have a single operand
+    if not _multiplies(node):
         return False
+    if node.op == "einsum":  # which may have a single operand
+        return in_pairs(net, node)
     if node.inputs[1] not in net.constants or node.attrs.get("transpose_a"):
         return False
     if any(net.types[v].dtype != "float32" for v in node.inputs):
