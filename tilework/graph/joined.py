@@ -49,9 +49,9 @@ def join_windows(net: Network, types: Collection[str]) -> Network:
 
 def _direct(net: Network, node: Node) -> bool:
     """Whether a node is a convolution of few channels, constant weights and neighbouring taps."""
-    if node.op not in ("conv2d", "conv3d") or node.attrs.get("groups", 1) > 1:
+    if node.op not in ("conv2d", "conv3d") or node.attrs["layout"] != "NHWC":
         return False
-    if node.attrs["layout"] not in ("NHWC", "NDHWC"):
+    if node.attrs.get("groups", 1) > 1:
         return False
     shape = net.types[node.inputs[0]].shape
     few = shape[-1] <= CHANNELS and not symbols_of(shape)
@@ -116,7 +116,8 @@ def _padded(b: Builder, node: Node, data: str) -> str | None:
 
 def _joined(b: Builder, node: Node, data: str, weights: str) -> str:
     """The convolution of padded data of four channels."""
-    attrs = {k: v for k, v in node.attrs.items() if k != "fill"} | {"pads": (0,) * len(node.attrs["pads"])}
+    attrs = {k: v for k, v in node.attrs.items() if k != "fill"}
+    attrs["pads"] = (0,) * len(attrs["pads"])
     w = b.constants[weights]
     w = np.pad(w, [(0, 0)] * (w.ndim - 2) + [(0, CHANNELS - w.shape[-2]), (0, 0)])
     *others, taps, channels, out = w.shape

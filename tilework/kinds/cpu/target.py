@@ -153,7 +153,8 @@ class CpuTarget(Target):
     def joins_windows(self) -> tuple[str, ...]:
         """Bfloat16 is multiplied in pairs; a matrix unit takes many neighbours of either type."""
         unit = not {"amx-int8", "amx-bf16"}.isdisjoint(self.features)
-        return ("bfloat16", "uint8") if unit else ("bfloat16",)
+        narrow = unit or _BFLOAT16 in self.features
+        return ("bfloat16",) * narrow + ("uint8",) * unit
 
     @property
     def bounds_weights(self) -> bool:
