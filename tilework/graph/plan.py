@@ -114,7 +114,7 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         if node.op == "loop":
-            options = precision, chains, gathers, joins, bounds, loops
+            options = precision, chains, gathers, (), bounds, loops  # its inputs are no edges
             body = _plan(body_of(node, net.constants), *options)
             more = repeated(node, types, views, body, outside)
             calls += more.calls
