@@ -58,9 +58,11 @@ class CpuDraft(Draft):
         cost = self._cost(sketch, rows)
         seconds = np.asarray(np.add.reduce(cost.seconds, axis=0))
         if _widens(sketch):
+            from tilework.kinds.cpu.features.cost import memory_seconds
+
             hidden = 1.0 - self._machine(sketch).not_hidden
             for part, block in zip(cost.parts, cost.blocks, strict=True):
-                seconds = seconds + hidden * part.of_all(block.memory_seconds)
+                seconds = seconds + hidden * part.of_all(memory_seconds(block))
         return seconds
 
     @override

@@ -71,13 +71,6 @@ class BlockCost:
         total = shares.slowest_thread(cycles, memory[2], machine) + CALL_CYCLES
         return np.asarray(total / machine.clock_hz)
 
-    @property
-    def memory_seconds(self) -> Floats:
-        """What comes from memory takes so long, if nothing hides it."""
-        machine = self.machine
-        rate = min(machine.cores, machine.memory_cores) * machine.clock_hz
-        return np.asarray(self._memory[2] / rate)
-
     @cached_property
     def compute(self) -> Floats:
         """Instruction throughput, latency and loop overhead of the register tiles."""
@@ -246,6 +239,13 @@ class BlockCost:
     @cached_property
     def _busy(self) -> Floats:
         return self.compute + self.finish + self.attached
+
+
+def memory_seconds(cost: BlockCost) -> Floats:
+    """What a block brings from memory takes so long, if nothing hides it."""
+    machine = cost.machine
+    rate = min(machine.cores, machine.memory_cores) * machine.clock_hz
+    return np.asarray(cost._memory[2] / rate)
 
 
 class Loops(NamedTuple):
