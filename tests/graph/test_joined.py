@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.graph.run_plan import run_plan
+from tests.graph.run_plan import run_nodes, run_plan
 from tests.hosts import x86
 from tilework.graph import Builder, Network, plan
+from tilework.graph.joined import join_windows
 from tilework.graph.plan import Call
 from tilework.target import Target
 
 RAPIDS, ICE = Target(x86("sapphirerapids", 1)), Target(x86("icelake-server", 1))
+ZEN4 = Target(x86("znver4", 1))
 RNG = np.random.default_rng(0)
 
 
@@ -52,7 +54,7 @@ def test_bytes_are_put_together_by_words(kernel, window, channels):
 def convolution(net: Network, target: Target, *precision: Any) -> Call:
     """The call that is one."""
     calls = plan(net, *precision, target=target).calls
-    return next(c for c in calls if c.name.startswith("conv2d"))
+    return next(c for c in calls if c.name.startswith(("conv2d", "conv3d")))
 
 
 def test_bytes_whose_channels_are_neighbours_stay():
@@ -60,11 +62,29 @@ def test_bytes_whose_channels_are_neighbours_stay():
     assert convolution(net, RAPIDS).desc == convolution(net, ICE).desc
 
 
-def test_floats_are_joined_where_they_are_narrow():
+@pytest.mark.parametrize("target", [RAPIDS, ZEN4])
+def test_floats_are_joined_where_they_are_narrow(target):
     net = first(5, quantised=False)
-    assert "k5 s2" in convolution(net, RAPIDS).desc
-    narrow = convolution(net, RAPIDS, "bf16")
+    assert "k5 s2" in convolution(net, target).desc
+    narrow = convolution(net, target, "bf16")
     assert "k5x20 s2x8" in narrow.desc
     assert [t.dtype for t in narrow.dag.inputs] == ["bfloat16", "bfloat16"]
     wide = convolution(net, ICE, "bf16")
     assert [t.dtype for t in wide.dag.inputs] == ["float32", "float32"]
+
+
+def test_bytes_are_joined_for_a_matrix_unit_alone():
+    net = first(5, quantised=True)
+    assert convolution(net, ZEN4).desc == convolution(net, ICE).desc
+
+
+def test_a_video_is_joined_as_an_image_is():
+    b = Builder("video")
+    x = b.input("x", (1, 4, 6, 7, 3))
+    w = b.constant(RNG.standard_normal((3, 3, 5, 3, 16), np.float32))
+    window = {"strides": (1, 2, 2), "pads": (1, 0, 2, 1, 1, 3), "dilation": (1, 1, 1)}
+    net = b.finish([b.op("conv3d", x, w, layout="NHWC", **window)])
+    assert "k3x3x20 s1x2x8" in convolution(net, ZEN4, "bf16").desc
+    data = RNG.standard_normal((1, 4, 6, 7, 3)).astype(np.float32)
+    (want,), (got,) = run_nodes(net, data), run_nodes(join_windows(net, ["bfloat16"]), data)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)

@@ -42,7 +42,10 @@ def test_values_between_calls_are_narrow_and_the_border_is_not():
     kinds = {c.desc: [t.dtype for t in c.dag.tensors] for c in planned.calls}
     narrow, wide = "bfloat16", "float32"
     assert kinds == {
-        "conv2d+add+relu 1x8x8x3 k3 s1 -> 16 bf16": [wide, wide, wide, narrow],
+        "pad 1x8x8x3 bf16": [wide, narrow],
+        "concat 1x8x1x4 bf16": [narrow] * 4,
+        "concat 1x1x10x4 bf16": [narrow] * 4,
+        "conv2d+add+relu 1x10x40x1 k3x12 s1x4 -> 16 bf16": [narrow, narrow, wide, narrow],
         "conv2d+add+add+relu 1x8x8x16 k3 s1 -> 16 bf16": [narrow, narrow, wide, narrow],
         "global_avg_pool 1x8x8x16 bf16": [narrow, narrow],
         "dense+add 1x16 -> 10 bf16": [narrow, narrow, wide, wide],
@@ -115,7 +118,8 @@ def test_cpus_refuse_precisions_of_tensor_cores_in_one_line(precision):
 
 
 def test_float16_is_stored_where_bfloat16_would_be():
-    narrow, half = plan(small_network(), "bf16", ZEN4), plan(small_network(), "f16", ZEN4)
+    gpu = Target("cuda -arch=sm_80")
+    narrow, half = plan(small_network(), "bf16", gpu), plan(small_network(), "f16", gpu)
     for a, b in zip(narrow.calls, half.calls, strict=True):
         renamed = {"bfloat16": "float16", "float32": "float32"}
         assert [t.dtype for t in b.dag.tensors] == [renamed[t.dtype] for t in a.dag.tensors]

@@ -81,6 +81,17 @@ def products(draw):
 
 
 @st.composite
+def paired(draw):
+    """Products of two computed operands whose terms lie in pairs, some of several matrices."""
+    g, m, n, k = (draw(st.sampled_from([1, 2, 5, 16, 33])) for _ in range(4))
+    a = te.placeholder((m, g, k, 2), "a", NARROW)
+    b = te.placeholder((g, k, n, 2), "b", NARROW)
+    inputs = [a, b]
+    out = finished(draw, ops.einsum("mgkp,gknp->gmn", a, b), inputs)
+    return te.ComputeDAG([*inputs, out])
+
+
+@st.composite
 def others(draw):
     """Pooling, depthwise convolution, moves and conversions."""
     x = te.placeholder((1, 7, 6, draw(st.sampled_from([1, 3, 16, 24, 40]))), "x", NARROW)
@@ -124,6 +135,13 @@ def test_products(dag, seed):
 
 @needs_bf16
 @examples(16)
+@given(paired(), SEEDS)
+def test_products_of_computed_pairs(dag, seed):
+    check_dag(dag, seed, rows=1, sketches=2)
+
+
+@needs_bf16
+@examples(16)
 @given(others(), SEEDS)
 def test_pools_moves_and_depthwise(dag, seed):
     check_dag(dag, seed, rows=1, sketches=1)
@@ -153,6 +171,14 @@ def test_channels_are_taken_in_pairs():
     assert (space.sketches[0].nests(rows)[0].tiles[axis][-1] % 2 == 0).all()
     odd = SearchSpace.of(task_of(pointwise(ci=63), x86("znver4", 2)))
     assert odd.sketches[0].blocks[0].dots is None
+
+
+def test_a_computed_matrix_has_its_pairs_beside_each_other():
+    a, b = te.placeholder((64, 8, 2), "a", NARROW), te.placeholder((8, 32, 2), "b", NARROW)
+    dag = te.ComputeDAG([a, b, ops.einsum("mkp,knp->mn", a, b)])
+    (block,) = SearchSpace.of(task_of(dag, x86("znver4", 2))).sketches[0].blocks
+    assert block.dots is not None
+    assert block.dots.axis.extent == 2
 
 
 def test_weights_are_packed_with_pairs_innermost():

@@ -12,6 +12,8 @@ has no vectors.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
@@ -24,21 +26,22 @@ _LEAST_TAPS = 4
 """Fewer pixels of bytes a row of the kernel are no gain."""
 
 
-def join_windows(net: Network, narrow: bool) -> Network:
+def join_windows(net: Network, types: Collection[str]) -> Network:
     """Give first convolutions an axis that instructions on groups of terms take.
 
     Args:
         net: after all passes.
-        narrow: whether float32 is stored as bfloat16.
+        types: ``uint8`` for those of bytes; ``bfloat16`` for those of float32, which is stored so.
     """
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if not _direct(net, node):
             return None
-        if node.attrs.get("sums"):
+        data = None
+        if not node.attrs.get("sums"):
+            data = _padded(b, node, inputs[0]) if "bfloat16" in types else None
+        elif node.op == "conv2d" and "uint8" in types:
             data = _as_words(b, net, node, inputs[0])
-        else:
-            data = _padded(b, node, inputs[0]) if narrow else None
         return None if data is None else _joined(b, node, data, inputs[1])
 
     return rewrite(net, rule)
@@ -46,7 +49,9 @@ def join_windows(net: Network, narrow: bool) -> Network:
 
 def _direct(net: Network, node: Node) -> bool:
     """Whether a node is a convolution of few channels, constant weights and neighbouring taps."""
-    if node.op != "conv2d" or node.attrs.get("groups", 1) > 1 or node.attrs["layout"] != "NHWC":
+    if node.op not in ("conv2d", "conv3d") or node.attrs["layout"] != "NHWC":
+        return False
+    if node.attrs.get("groups", 1) > 1:
         return False
     shape = net.types[node.inputs[0]].shape
     few = shape[-1] <= CHANNELS and not symbols_of(shape)
@@ -73,8 +78,9 @@ def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
 
 def _surrounded(b: Builder, x: str, pads: tuple[int, ...], around: np.generic) -> str:
     """A value in the midst of constants: a kernel that asks what is inside has no vectors."""
-    top, left, below, right = pads
-    for axis, before, after in ((2, left, right), (1, top, below)):
+    maps = len(pads) // 2
+    for axis in range(maps, 0, -1):
+        before, after = pads[axis - 1], pads[maps + axis - 1]
         shape = known_shape(b.shape(x))
         ends = (
             [b.constant(np.full((*shape[:axis], n, *shape[axis + 1 :]), around), "around")]
@@ -99,24 +105,27 @@ def _turned(net: Network, value: str) -> bool:
 
 def _padded(b: Builder, node: Node, data: str) -> str | None:
     """Data of four channels, surrounded by zeros; None where there are as many already."""
-    more = CHANNELS - known_shape(b.shape(data))[-1]
+    shape = known_shape(b.shape(data))
+    more = CHANNELS - shape[-1]
     if not more:
         return None
-    four = b.op("pad", data, before=(0,) * 4, after=(0, 0, 0, more), value=0.0)
+    after = (*(0,) * (len(shape) - 1), more)
+    four = b.op("pad", data, before=(0,) * len(shape), after=after, value=0.0)
     return _surrounded(b, four, node.attrs["pads"], np.float32(0))
 
 
 def _joined(b: Builder, node: Node, data: str, weights: str) -> str:
     """The convolution of padded data of four channels."""
-    attrs = {k: v for k, v in node.attrs.items() if k != "fill"} | {"pads": (0, 0, 0, 0)}
+    attrs = {k: v for k, v in node.attrs.items() if k != "fill"}
+    attrs["pads"] = (0,) * len(attrs["pads"])
     w = b.constants[weights]
-    w = np.pad(w, [(0, 0)] * 2 + [(0, CHANNELS - w.shape[2]), (0, 0)])
-    height, taps, channels, out = w.shape
+    w = np.pad(w, [(0, 0)] * (w.ndim - 2) + [(0, CHANNELS - w.shape[-2]), (0, 0)])
+    *others, taps, channels, out = w.shape
     if taps >= _LEAST_TAPS or not attrs.get("sums"):
-        n, rows, columns, _ = b.shape(data)
-        data = b.op("reshape", data, shape=(n, rows, columns * channels, 1))
-        w = w.reshape(height, taps * channels, 1, out)
-        attrs["strides"] = (attrs["strides"][0], attrs["strides"][1] * channels)
+        *before, columns, _ = b.shape(data)
+        data = b.op("reshape", data, shape=(*before, columns * channels, 1))
+        w = w.reshape(*others, taps * channels, 1, out)
+        attrs["strides"] = (*attrs["strides"][:-1], attrs["strides"][-1] * channels)
     return b.op(
-        "conv2d", data, b.constant(np.ascontiguousarray(w), weights), name=node.name, **attrs
+        node.op, data, b.constant(np.ascontiguousarray(w), weights), name=node.name, **attrs
     )

@@ -17,6 +17,7 @@ from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.joined import join_windows
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
+from tilework.graph.paired import pair_products
 from tilework.graph.passes import optimize
 from tilework.graph.planned import Call, Plan
 from tilework.graph.precision import (
@@ -24,6 +25,7 @@ from tilework.graph.precision import (
     Precision,
     floats_for_bytes,
     narrow_factors,
+    narrow_inputs,
     rounds_factors,
     stored_types,
 )
@@ -36,7 +38,7 @@ from tilework.te import ComputeDAG
 
 __all__ = ["Call", "Plan", "plan"]
 
-_Options = tuple[Precision, ChainLimits | None, bool, bool, bool, int]
+_Options = tuple[Precision, ChainLimits | None, bool, tuple[str, ...], bool, int]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -82,7 +84,7 @@ def _plan(
     precision: Precision,
     chains: ChainLimits | None,
     gathers: bool,
-    joins: bool,
+    joins: tuple[str, ...],
     bounds: bool,
     threads: int,
 ) -> Plan:
@@ -93,8 +95,9 @@ def _plan(
     net = _outputs_computed(optimize(net))
     if precision != "f32":
         net = floats_for_bytes(net)
-    if joins:
-        net = join_windows(net, precision == "bf16")
+    if joined := {*joins} - ({"bfloat16"} if precision != "bf16" else set()):
+        net = join_windows(net, joined)
+        net = narrow_inputs(pair_products(net)) if "bfloat16" in joined else net
     require_elements(net)
     declared = Declared()
     groups = fuse(net, None if precision in NARROW else chains, declared, gathers)
@@ -117,7 +120,7 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         if node.op == "loop":
-            options = precision, chains, gathers, joins, bounds, threads
+            options = precision, chains, gathers, (), bounds, threads  # its inputs are no edges
             body = _plan(body_of(node, net.constants), *options)
             more = repeated(node, types, views, body, outside)
             calls += more.calls

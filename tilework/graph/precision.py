@@ -8,11 +8,12 @@ weights that are multiplied by such values. Everything is computed in float32: s
 biases, scales, residual additions, pooling; a value is rounded once, when its call stores it.
 Float32 remain
 
-- the network's inputs and outputs, and values of other types than float32 are left as they are,
+- the network's inputs and outputs, and values of other types than float32 are left as they are;
+  inputs that products read are copied narrow first, on CPUs,
 - biases and other parameters of epilogues, depthwise filters (each is read once),
 - what a softmax reads: differences of its inputs become factors of its outputs,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
-  channels, or two computed operands,
+  channels, or two computed operands whose terms lie in no pairs,
 - what continues an input as an output of the network: new positions of a decoder's cache,
 - what enters a product with block-sparse weights, and these weights,
 - what steps of a layer that are repeated read and hand on,
@@ -42,6 +43,7 @@ from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
 from tilework.graph.operators.base import ValueType
+from tilework.graph.paired import in_pairs
 from tilework.ops.storage import WEIGHTS_OF_7_BITS, bounded_products, tf32_if_product
 from tilework.target import Target
 
@@ -81,6 +83,24 @@ def floats_for_bytes(net: Network) -> Network:
     return rewrite(net, rule)
 
 
+def narrow_inputs(net: Network) -> Network:
+    """Copy the inputs of the network that products read: a copy is stored narrow, once.
+
+    Others that read them, such as residual additions, take them as they are.
+    """
+    copies: dict[str, str] = {}
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        if not _pairs(net, node) or _viewed(net, node.inputs[0]) not in net.inputs:
+            return None
+        data = inputs[0]
+        if data not in copies:
+            copies[data] = b.op("identity", data)
+        return b.op(node.op, copies[data], *inputs[1:], name=node.name, **node.attrs)
+
+    return rewrite(net, rule)
+
+
 def stored_types(
     net: Network, groups: Sequence[tuple[Node, ...]], precision: Precision
 ) -> dict[str, ValueType]:
@@ -108,8 +128,9 @@ def stored_types(
     weights = {
         node.inputs[1]
         for node in net.nodes
-        if _pairs(net, node) and types[node.inputs[0]].dtype == narrow
-    }
+        if _pairs(net, node) and node.inputs[1] in net.constants
+        and types[node.inputs[0]].dtype == narrow
+    }  # fmt: skip
     joined = {
         v
         for node in net.nodes
@@ -180,6 +201,13 @@ def _kept(net: Network) -> set[str]:
     return kept
 
 
+def _viewed(net: Network, value: str) -> str:
+    """What a value is, seen in other shapes."""
+    while value in net.producer and net.producer[value].op == "reshape":
+        value = net.producer[value].inputs[0]
+    return value
+
+
 def _continues(net: Network, node: Node) -> bool:
     """Whether the node is an output that continues an input, as caches of decoders do."""
     ends = node.op == "concat" and node.name in net.outputs
@@ -195,13 +223,15 @@ def _multiplies(node: Node) -> bool:
 
 def _pairs(net: Network, node: Node) -> bool:
     """Whether the node sums products of constant weights over an even number of channels."""
-    if not _multiplies(node) or node.op == "einsum":  # which may have a single operand
+    if not _multiplies(node):
         return False
+    if node.op == "einsum":  # which may have a single operand
+        return in_pairs(net, node)
     if node.inputs[1] not in net.constants or node.attrs.get("transpose_a"):
         return False
     if any(net.types[v].dtype != "float32" for v in node.inputs):
         return False
     channels = net.types[node.inputs[0]].shape[-1]
-    if channels == 1 and node.op == "conv2d" and not any(node.attrs["pads"]):
-        channels = net.types[node.inputs[1]].shape[1]  # neighbours along a row are taps
+    if channels == 1 and node.op in CONVOLUTIONS and not any(node.attrs["pads"]):
+        channels = net.types[node.inputs[1]].shape[-3]  # neighbours along a row are taps
     return channels % 2 == 0

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tilework import te
+from tilework.dtypes import NARROW_FLOATS
 from tilework.index.extents import Extent
 from tilework.index.symbols import same
 from tilework.ops.storage import computed
@@ -80,7 +81,8 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
     An operand that varies along the result's last axis, but not along its own last axis, is
     transposed first, by a stage of its own that a schedule may compute per tile: what a vector
     of results multiplies is then contiguous. Constants need none, they are packed; nor does an
-    operand whose elements are used once.
+    operand whose elements are used once, nor one of narrow floats in pairs: behind that axis, both
+    operands have one that is summed.
 
     Args:
         equation: as `parse` takes it; a label may be repeated within an operand (a diagonal).
@@ -99,7 +101,9 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
         i = 0 if last in labels[0] else 1
         others = [n for n in labels[1 - i] if n in form.result and n not in labels[i]]
         reused = any(size[n] != 1 for n in others)
-        if reused and tensors[i].name not in layout_free:
+        pairs = labels[0][-1:] == labels[1][-1:] and labels[i][-2:-1] == last
+        narrow = tensors[i].dtype in NARROW_FLOATS
+        if reused and tensors[i].name not in layout_free and not (pairs and narrow):
             labels[i], tensors[i] = _last(labels[i], tensors[i], last)
     axes = {n: te.reduce_axis(size[n], _axis_name(n)) for n in summed}
 

@@ -6,13 +6,14 @@ extent of k becomes, by an instruction of two terms::
     for k2 in k / 2:  acc[f] += a[2*k2] * w[2*k2, f] + a[2*k2 + 1] * w[2*k2 + 1, f]
 
 where the two elements of ``a`` are neighbours in memory, and so are those of ``w`` once it is
-packed. One instruction does it for a whole vector of f. Elements of ``w`` may also be the bytes of
+packed; a matrix that is computed may lie so: ``w[k2, f, 2]``. One instruction does it for a whole
+vector of f. Elements of ``w`` may also be the bytes of
 one word, or bits in each: ``uint8(word >> (8*k + s) & 15)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -60,12 +61,13 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
         bounded = Bounded.of(weight)
         plain = weight if bounded is None else bounded.a
         read, stored = _element(data), plain if word is None else word.word
-        if read is None or not isinstance(stored, x.Read) or stored.tensor.name not in free:
+        if read is None or not isinstance(stored, x.Read):
             continue
-        axes = weight_axes(block, stored) or []
+        axes, last = weight_axes(block, stored) or [], block.spatial[-1]
         if not isinstance(stored.tensor.op, Placeholder):
             continue
-        last = block.spatial[-1]
+        if stored.tensor.name not in free and not _together(axes, last, instruction):
+            continue
         moves = any(n is last for i in read.indices for n in x.walk(i))
         form = linear(_neighbours(read))
         if last not in axes or moves or form is None:
@@ -81,6 +83,13 @@ def _grouped_axis(block: Block, instruction: Instruction) -> x.Axis | None:
             if groups and step == 1 and whole:
                 return None if elsewhere else axis
     return None
+
+
+def _together(axes: Sequence[x.Axis | None], last: x.Axis, instruction: Instruction) -> bool:
+    """Whether a matrix that is not packed has the terms of each column beside each other."""
+    if len(axes) < 2 or axes[-2] is not last or axes[-1] is None:
+        return False
+    return axes[-1].kind == "reduce" and axes[-1].points == instruction.terms
 
 
 def _neighbours(read: x.Read) -> x.Expr:

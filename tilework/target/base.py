@@ -136,9 +136,12 @@ class Target:
         return False
 
     @property
-    def joins_windows(self) -> bool:
-        """Whether taps and channels of narrow first convolutions are one axis; `graph.joined`."""
-        return False
+    def joins_windows(self) -> tuple[str, ...]:
+        """Element types whose first convolutions have taps and channels as one axis.
+
+        See `tilework.graph.joined`.
+        """
+        return ()
 
     @property
     def bounds_weights(self) -> bool:

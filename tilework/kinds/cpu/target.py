@@ -150,9 +150,11 @@ class CpuTarget(Target):
         return True
 
     @property
-    def joins_windows(self) -> bool:
-        """A matrix unit takes sixteen neighbours of an axis at a time."""
-        return not {"amx-int8", "amx-bf16"}.isdisjoint(self.features)
+    def joins_windows(self) -> tuple[str, ...]:
+        """Bfloat16 is multiplied in pairs; a matrix unit takes many neighbours of either type."""
+        unit = not {"amx-int8", "amx-bf16"}.isdisjoint(self.features)
+        narrow = unit or _BFLOAT16 in self.features
+        return ("bfloat16",) * narrow + ("uint8",) * unit
 
     @property
     def bounds_weights(self) -> bool:

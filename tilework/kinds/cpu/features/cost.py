@@ -246,6 +246,13 @@ class BlockCost:
         return self.compute + self.finish + self.attached
 
 
+def memory_seconds(cost: BlockCost) -> Floats:
+    """What a block brings from memory takes so long, if nothing hides it."""
+    machine = cost.machine
+    rate = min(machine.cores, machine.memory_cores) * machine.clock_hz
+    return np.asarray(cost._memory[2] / rate)
+
+
 class Loops(NamedTuple):
     """Extents of a nest's loops; what data leave of an axis stands in one piece.
 
