@@ -12,7 +12,7 @@ import math
 from tilework.dtypes import is_float
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.lower.ir import VALUES, For, Load, Stmt, Store
-from tilework.te.expr import Binary, walk
+from tilework.te.expr import Axis, Binary, walk
 
 _ENOUGH = 64
 """Elements, read one by one, of a step that takes a loop: some 32 cycles or more."""
@@ -20,7 +20,7 @@ _ENOUGH = 64
 
 def scattered(s: For, addresses: Addresses) -> bool:
     """Whether an expanded loop is as fast unexpanded: its steps add up numbers that lie apart."""
-    extents: dict[object, int] = {}
+    extents: dict[Axis, int] = {}
     body: Stmt = s
     while isinstance(body, For) and body.kind in ("unroll", "vector"):
         if not isinstance(body.extent, int) or body.active is not None:
@@ -32,19 +32,11 @@ def scattered(s: For, addresses: Addresses) -> bool:
     nodes = list(walk(body.value, VALUES))
     if not is_float(body.value.dtype) or not all(isinstance(n, Load | Binary) for n in nodes):
         return False
-    held, *read = (
-        addresses.flat(b, indices)
-        for b, indices in [
-            (body.buffer, body.indices),
-            *((n.buffer, n.indices) for n in nodes if isinstance(n, Load)),
-        ]
-    )
-    if held is None or held.step(s.var) != 0:
+    sums = addresses.flat(body.buffer, body.indices)
+    if sums is None or sums.step(s.var) != 0:
         return False
-    return any(
-        form is not None
-        and form.step(lane) not in (0, 1)
-        and math.prod(n for v, n in extents.items() if v is not s.var and form.step(v) != 0)
-        >= _ENOUGH
-        for form in read
-    )
+    forms = (addresses.flat(n.buffer, n.indices) for n in nodes if isinstance(n, Load))
+    apart = (f for f in forms if f is not None and f.step(lane) not in (0, 1))
+    del extents[s.var]
+    each = (math.prod([n for v, n in extents.items() if f.step(v) != 0]) for f in apart)
+    return any(count >= _ENOUGH for count in each)
