@@ -149,6 +149,7 @@ def _compare(given: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as made:
         for name in given.networks or _DEFAULT:
             path = file_of(name, Path(made))
+            path.read_bytes()  # the first start would wait for the disk
             rows: dict[str, list[dict[str, Any]]] = {who: [] for who in checkouts}
             for turn in range(given.starts):
                 for who in sorted(checkouts, reverse=bool(turn % 2)):

@@ -25,6 +25,7 @@ from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
 from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
+from tilework.kinds.cpu.llvm.scattered import scattered
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates
 from tilework.kinds.cpu.llvm.used import used_buffers
@@ -175,7 +176,7 @@ class RegionCode:
                 self.matrix.emit(s)
             case ir.For(kind="unroll" | "vector") if not self._weaves and self._long(s):
                 self._woven(s)
-            case ir.For(kind="unroll"):
+            case ir.For(kind="unroll") if not scattered(s, self.addresses):
                 self._expanded(s)
             case ir.For(kind="vector"):
                 self._vector(s)

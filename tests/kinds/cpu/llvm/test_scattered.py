@@ -1,0 +1,54 @@
+"""Steps that read element by element: loops in place of copies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hosts import x86
+from tilework import te
+from tilework.kinds.cpu.build import build
+from tilework.kinds.cpu.kernel_call import load_kernel
+from tilework.kinds.cpu.llvm import region
+from tilework.kinds.cpu.llvm.program import generate_program
+from tilework.kinds.cpu.lowering import LOWERING
+from tilework.runtime.arrays import aligned_copy, aligned_empty
+from tilework.space import SearchSpace
+from tilework.target import Target
+from tilework.task import SearchTask
+
+
+def turned(rows, columns, inner):
+    """A product by a matrix that stays as it is, and whose neighbouring columns lie apart."""
+    a, b = te.placeholder((rows, inner), name="A"), te.placeholder((columns, inner), name="B")
+    k = te.reduce_axis(inner, "k")
+    return [a, b, te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), "C")]
+
+
+def lines(sketch, row, target):
+    return generate_program(LOWERING.lower(sketch, row).program, target).text.count("\n")
+
+
+@pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("number", [0, 2])  # lanes are columns; lanes are terms, added up behind
+def test_they_stay_a_loop(level, number, monkeypatch):
+    task = SearchTask(te.ComputeDAG(turned(1, 256, 96)), Target(x86(level, 1)))
+    sketch = SearchSpace.of(task).sketches[number]
+    rows = sketch.sample(np.random.default_rng(0), 24)
+    short = [lines(sketch, row, task.target) for row in rows]
+    with monkeypatch.context() as patched:
+        patched.setattr(region, "scattered", lambda *_: False)
+        ratios = np.array(short) / [lines(sketch, row, task.target) for row in rows]
+    assert ratios.max() <= 1
+    assert ratios.min() < 0.5
+    if task.target.missing_on_host():
+        return
+    rng = np.random.default_rng(1)
+    a, b = (rng.uniform(-1, 1, t.shape).astype("float32") for t in task.compute_dag.inputs)
+    for at in ratios.argsort()[:3]:
+        kernel = build(task, number, rows[at])
+        out = aligned_empty((1, 256), "float32")
+        out.fill(np.nan)
+        workspace = aligned_empty((kernel.workspace_bytes(1) + 1,), "uint8")
+        load_kernel(kernel)([aligned_copy(a), aligned_copy(b), out], workspace, 1)
+        np.testing.assert_allclose(out, a @ b.T, atol=1e-4)
