@@ -6,8 +6,8 @@ padded, and channels are four. So they are one axis, of a convolution with a sin
     y[i, j] = sum over r, s, c:  x[2 * i + r, 2 * j + s, c] * w[r, s, c]      7 x 7 x 4 terms
             = sum over r, t:     x[2 * i + r, 8 * j + t] * w[r, t]            7 x 28
 
-Bytes are put together by words (`tilework.ops.pixels`): a kernel that stores three bytes a pixel
-has no vectors.
+Bytes are put together by words (`tilework.ops.pixels`), also where windows stay what they are
+(`words_of_pixels`): a kernel that stores three bytes a pixel has no vectors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def join_windows(net: Network, narrow: bool) -> Network:
     """
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
-        if not _direct(net, node):
+        if not _direct(net, node) or symbols_of(net.types[node.inputs[0]].shape):
             return None
         if node.attrs.get("sums"):
             data = _as_words(b, net, node, inputs[0])
@@ -44,17 +44,46 @@ def join_windows(net: Network, narrow: bool) -> Network:
     return rewrite(net, rule)
 
 
+def words_of_pixels(net: Network) -> Network:
+    """Put the bytes that first convolutions read together by words.
+
+    rewrite:
+        conv2d(pad(x, C to 4), w)  ->  conv2d(bytes_of(pixel_words(x)), w)
+    """
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        if not _direct(net, node) or not node.attrs.get("sums"):
+            return None
+        words = _words(b, net, node, inputs[0])
+        if words is None:
+            return None
+        data = b.op("bytes_of", words)
+        return b.op(node.op, data, *inputs[1:], name=node.name, **node.attrs)
+
+    return rewrite(net, rule)
+
+
 def _direct(net: Network, node: Node) -> bool:
     """Whether a node is a convolution of few channels, constant weights and neighbouring taps."""
     if node.op != "conv2d" or node.attrs.get("groups", 1) > 1 or node.attrs["layout"] != "NHWC":
         return False
     shape = net.types[node.inputs[0]].shape
-    few = shape[-1] <= CHANNELS and not symbols_of(shape)
+    few = not symbols_of(shape[-1:]) and shape[-1] <= CHANNELS
     return few and node.inputs[1] in net.constants and set(node.attrs["dilation"]) == {1}
 
 
 def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
     """Bytes that are padded to four channels, from words, surrounded by what is around them."""
+    words = _words(b, net, node, data)
+    if words is None:
+        return None
+    fill = bytes([int(node.attrs.get("fill", 0))] * CHANNELS)
+    around = np.int32(int.from_bytes(fill, "little", signed=True))
+    return b.op("bytes_of", _surrounded(b, words, node.attrs["pads"], around))
+
+
+def _words(b: Builder, net: Network, node: Node, data: str) -> str | None:
+    """Words of the bytes that a convolution reads padded to four channels, if it does."""
     pad = net.producer.get(node.inputs[0])
     if pad is None or pad.op != "pad" or not net.alone(pad.name):
         return None
@@ -64,11 +93,7 @@ def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
         return None
     if not _turned(net, pad.inputs[0]):
         return None
-    unpadded = b.producer[data].inputs[0]
-    words = b.op("pixel_words", unpadded)
-    fill = bytes([int(node.attrs.get("fill", 0))] * CHANNELS)
-    around = np.int32(int.from_bytes(fill, "little", signed=True))
-    return b.op("bytes_of", _surrounded(b, words, node.attrs["pads"], around))
+    return b.op("pixel_words", b.producer[data].inputs[0])
 
 
 def _surrounded(b: Builder, x: str, pads: tuple[int, ...], around: np.generic) -> str:

@@ -13,7 +13,7 @@ from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.graph.joined import join_windows
+from tilework.graph.joined import join_windows, words_of_pixels
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.passes import optimize
@@ -35,7 +35,7 @@ from tilework.te import ComputeDAG
 
 __all__ = ["Call", "Plan", "plan"]
 
-_Options = tuple[Precision, ChainLimits | None, bool, bool, bool, bool]
+_Options = tuple[Precision, ChainLimits | None, bool, bool, bool, bool, bool]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -62,7 +62,8 @@ def plan(
     net.require_constants()
     target = target or Target()
     limits, gathers = target.chain_limits(), target.reads_through_indices
-    how = gathers, target.joins_windows, target.bounds_weights, target.repeats
+    joined = target.joins_windows, target.stores_words
+    how = gathers, *joined, target.bounds_weights, target.repeats
     options = precision, limits, *how
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
@@ -81,6 +82,7 @@ def _plan(
     chains: ChainLimits | None,
     gathers: bool,
     joins: bool,
+    words: bool,
     bounds: bool,
     loops: bool,
 ) -> Plan:
@@ -92,6 +94,8 @@ def _plan(
         net = floats_for_bytes(net)
     if joins:
         net = join_windows(net, precision == "bf16")
+    elif words:
+        net = words_of_pixels(net)
     require_elements(net)
     declared = Declared()
     groups = fuse(net, None if precision in NARROW else chains, declared, gathers)
@@ -111,7 +115,7 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         if node.op == "loop":
-            options = precision, chains, gathers, joins, bounds, loops
+            options = precision, chains, gathers, joins, words, bounds, loops
             body = _plan(body_of(node, net.constants), *options)
             more = repeated(node, types, views, body, outside)
             calls += more.calls

@@ -141,6 +141,11 @@ class Target:
         return False
 
     @property
+    def stores_words(self) -> bool:
+        """Whether what a first convolution reads is put together by words; `graph.joined`."""
+        return False
+
+    @property
     def bounds_weights(self) -> bool:
         """Whether products declare it where weights have 7 bits: an instruction needs to know."""
         return False

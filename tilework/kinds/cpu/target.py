@@ -155,6 +155,11 @@ class CpuTarget(Target):
         return not {"amx-int8", "amx-bf16"}.isdisjoint(self.features)
 
     @property
+    def stores_words(self) -> bool:
+        """A vector is of one type, and lanes are stored side by side."""
+        return True
+
+    @property
     def bounds_weights(self) -> bool:
         """Without VNNI sums of two products are added in 16 bits, if they fit."""
         features = self.features
