@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,6 +28,7 @@ from tilework.graph.precision import (
     stored_types,
 )
 from tilework.graph.repeats import Repeated, body_of, repeated
+from tilework.graph.tabulated import tabulate_bytes
 from tilework.graph.unrolled import unrolled
 from tilework.index.extents import shape_text
 from tilework.locks import Lock
@@ -35,7 +37,24 @@ from tilework.te import ComputeDAG
 
 __all__ = ["Call", "Plan", "plan"]
 
-_Options = tuple[Precision, ChainLimits | None, bool, bool, bool, bool, bool]
+
+
+class _Ways(NamedTuple):
+    """What a target's kind has of some operators; `Target` says what each is."""
+
+    reads_through_indices: bool
+    joins_windows: bool
+    stores_words: bool
+    looks_up_bytes: bool
+    bounds_weights: bool
+    repeats: bool
+
+    @classmethod
+    def of(cls, target: Target) -> _Ways:
+        return cls(*(getattr(target, name) for name in cls._fields))
+
+
+_Options = tuple[Precision, ChainLimits | None, _Ways]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -61,10 +80,7 @@ def plan(
     """
     net.require_constants()
     target = target or Target()
-    limits, gathers = target.chain_limits(), target.reads_through_indices
-    joined = target.joins_windows, target.stores_words
-    how = gathers, *joined, target.bounds_weights, target.repeats
-    options = precision, limits, *how
+    options = precision, target.chain_limits(), _Ways.of(target)
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
@@ -80,30 +96,28 @@ def _plan(
     net: Network,
     precision: Precision,
     chains: ChainLimits | None,
-    gathers: bool,
-    joins: bool,
-    words: bool,
-    bounds: bool,
-    loops: bool,
+    ways: _Ways,
 ) -> Plan:
     names_out = _names_out(net)
-    if not loops or precision in NARROW:
+    if not ways.repeats or precision in NARROW:
         net = unrolled(net)
     net = _outputs_computed(optimize(net))
     if precision != "f32":
         net = floats_for_bytes(net)
-    if joins:
+    if ways.looks_up_bytes:
+        net = tabulate_bytes(net)
+    if ways.joins_windows:
         net = join_windows(net, precision == "bf16")
-    elif words:
+    elif ways.stores_words:
         net = words_of_pixels(net)
     require_elements(net)
     declared = Declared()
-    groups = fuse(net, None if precision in NARROW else chains, declared, gathers)
+    groups = fuse(net, None if precision in NARROW else chains, declared, ways.reads_through_indices)
     groups = whole_numbers(net, read_as_stored(net, groups))
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
-    factors = narrow_factors(net, rounded, bounds)
+    factors = narrow_factors(net, rounded, ways.bounds_weights)
     calls: list[Call] = []
     views: dict[str, str] = {}
     inner = Repeated([], {}, {}, {}, {})
@@ -115,8 +129,7 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         if node.op == "loop":
-            options = precision, chains, gathers, joins, words, bounds, loops
-            body = _plan(body_of(node, net.constants), *options)
+            body = _plan(body_of(node, net.constants), precision, chains, ways)
             more = repeated(node, types, views, body, outside)
             calls += more.calls
             inner.add(more)

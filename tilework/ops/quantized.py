@@ -16,6 +16,9 @@ from tilework.ops import scalars
 from tilework.ops.elementwise import broadcast_index
 from tilework.ops.storage import computed
 
+VALUES = 256
+"""How many a byte has."""
+
 
 def quantize(
     x: te.Tensor,
@@ -89,6 +92,15 @@ def flip_sign(x: te.Tensor) -> te.Tensor:
         return te.bitwise_xor(te.cast("uint8", x[ax]), te.const(128, "uint8"))
 
     return te.compute(x.shape, element, name="T_flip_sign")
+
+
+def lookup(x: te.Tensor, table: te.Tensor) -> te.Tensor:
+    """The byte of ``table`` for each byte of ``x``; that of a negative one is 256 behind."""
+
+    def element(*ax: te.Expr) -> te.Expr:
+        return table[te.cast("int32", te.cast("uint8", x[ax]))]
+
+    return te.compute(x.shape, element, name="T_lookup")
 
 
 def _saturated(rounded: te.Expr, zero: te.Expr, of: str, whole: bool) -> te.Expr:

@@ -146,6 +146,11 @@ class Target:
         return False
 
     @property
+    def looks_up_bytes(self) -> bool:
+        """Whether functions of a byte are tables; `graph.tabulated`."""
+        return False
+
+    @property
     def bounds_weights(self) -> bool:
         """Whether products declare it where weights have 7 bits: an instruction needs to know."""
         return False

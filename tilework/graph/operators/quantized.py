@@ -6,6 +6,7 @@
                                     `keeps_bias`, what products of it add is not rounded
     requantize(x, init, scale, zero)  int32 -> the type of zero
     flip_sign(x)                    uint8 -> int8, 128 less; int8 -> uint8, 128 more
+    lookup(x, table)                bytes -> those of a table of 256; see `graph.tabulated`
 
 What is known of scales at compile time is made use of late (`settle_scales`): `quantize` may have
 1 / scale as a fourth operand, and zero points may be float32. The attribute `of` is the type of
@@ -89,6 +90,15 @@ def _infer_flip(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType(x.shape, "uint8" if common_dtype([x], BYTES) == "int8" else "int8")
 
 
+def _infer_lookup(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    x, table = types
+    for t in types:
+        common_dtype([t], BYTES)
+    if table.shape != (quantized.VALUES,):
+        raise ValueError(f"a table of bytes has {quantized.VALUES}, not {list(table.shape)}")
+    return ValueType(x.shape, table.dtype)
+
+
 def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
     return Operator(name, infer, declare, Pattern.BROADCAST, unmoved)
 
@@ -108,4 +118,5 @@ OPERATORS = (
     Operator(
         "flip_sign", _infer_flip, declared(quantized.flip_sign), Pattern.ELEMENTWISE, unmoved
     ),
+    Operator("lookup", _infer_lookup, declared(quantized.lookup), Pattern.ELEMENTWISE),
 )

@@ -10,6 +10,7 @@ from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
 from tilework.index.form import constant
 from tilework.index.symbols import Symbolic
+from tilework.kinds.cpu.llvm import byte_tables
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
 from tilework.kinds.cpu.llvm.convert import binary, compare, convert
 from tilework.kinds.cpu.llvm.dots import Dots
@@ -164,6 +165,10 @@ class Expressions:
                 return self.memory.load_at(e.buffer, pointer, 1, 1)
             except LaneDependent:
                 pass
+        byte = byte_tables.byte_index(e)
+        if byte is not None and self._varies(byte) and byte_tables.looks_up(self.arithmetic):
+            table = self.memory.table(e.buffer, byte_tables.REGISTER)
+            return byte_tables.looked_up(self.arithmetic, table, self.value(byte))
         linear = constant(0)
         others: list[tuple[x.Expr, Extent]] = []
         for index, stride in zip(e.indices, e.buffer.strides, strict=True):
