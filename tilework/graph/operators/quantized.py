@@ -9,8 +9,8 @@
     lookup(x, table)                bytes -> those of a table of 256; see `graph.tabulated`
 
 What is known of scales at compile time is made use of late (`settle_scales`): `quantize` may have
-1 / scale as a fourth operand, and zero points may be float32. The attribute `of` is the type of
-the numbers then; with `whole` they are float32 with values of that type, for `dequantize`.
+1 / scale as a fourth operand, and zero points may be float32, or int32 where `requantize` has the
+attribute `fits`: products are in that range. The attribute `of` is the type of the numbers then; with `whole` they are float32 with values of that type, for `dequantize`.
 
 Scales and zero points broadcast to ``x``; what they mean: `tilework.ops.quantized`.
 """
@@ -81,7 +81,7 @@ def _infer_quantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 
 
 def _infer_requantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-    zero = _FLOAT if "of" in attrs else QUANTIZED
+    zero = QUANTIZED if "of" not in attrs else ("int32",) if attrs.get("fits") else _FLOAT
     return _infer(("int32",), (("int32",), _FLOAT, zero), None, types, attrs)
 
 
@@ -113,7 +113,7 @@ OPERATORS = (
     _operator(
         "requantize",
         _infer_requantize,
-        declared(quantized.requantize, "of", "whole"),
+        declared(quantized.requantize, "of", "whole", "fits"),
     ),
     Operator(
         "flip_sign", _infer_flip, declared(quantized.flip_sign), Pattern.ELEMENTWISE, unmoved

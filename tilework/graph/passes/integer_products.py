@@ -29,6 +29,8 @@ _GROUP = 4
 """Channels that one instruction takes together."""
 _CLOSE = 1e-5
 """A bias of so nearly the scale of the sums is a bias in their integers."""
+_FITS = 0.99
+"""Sums times as much, and a zero point, are within 32 bits."""
 
 
 def integer_products(net: Network) -> Network:
@@ -262,7 +264,8 @@ class _Integers:
         zero = b.constant(np.asarray(y.zero, y.dtype), "zero")
         scale = (of_sums / y.scale).astype(np.float32)
         parts = self._vector(init.astype(np.int32)), self._vector(scale)
-        out = b.op("requantize", acc, *parts, zero, name=m.last.name)
+        fits = {"fits": True} if scale.max() <= _FITS else {}
+        out = b.op("requantize", acc, *parts, zero, name=m.last.name, **fits)
         low, high = (self._quantized(v, y) for v in (m.low, m.high))
         if (low, high) != integer_range(y.dtype):
             out = b.op("clip", out, low=low, high=high)
