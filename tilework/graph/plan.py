@@ -38,7 +38,6 @@ from tilework.te import ComputeDAG
 __all__ = ["Call", "Plan", "plan"]
 
 
-
 class _Ways(NamedTuple):
     """What a target's kind has of some operators; `Target` says what each is."""
 
@@ -112,7 +111,9 @@ def _plan(
         net = words_of_pixels(net)
     require_elements(net)
     declared = Declared()
-    groups = fuse(net, None if precision in NARROW else chains, declared, ways.reads_through_indices)
+    groups = fuse(
+        net, None if precision in NARROW else chains, declared, ways.reads_through_indices
+    )
     groups = whole_numbers(net, read_as_stored(net, groups))
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)

@@ -39,7 +39,9 @@ def tabulate_bytes(net: Network) -> Network:
         if source == node.name or net.types[node.name].dtype not in BYTES:
             return None
         readers = net.consumers.get(node.name, ())
-        inner = node.name not in net.outputs and all(sources.get(r.name) == source for r in readers)
+        inner = node.name not in net.outputs and all(
+            sources.get(r.name) == source for r in readers
+        )
         table = None if inner else _table(net, node, source)
         if table is None:
             return None

@@ -10,7 +10,8 @@
 
 What is known of scales at compile time is made use of late (`settle_scales`): `quantize` may have
 1 / scale as a fourth operand, and zero points may be float32, or int32 where `requantize` has the
-attribute `fits`: products are in that range. The attribute `of` is the type of the numbers then; with `whole` they are float32 with values of that type, for `dequantize`.
+attribute `fits`: products are in that range. The attribute `of` is the type of the numbers then;
+with `whole` they are float32 with values of that type, for `dequantize`.
 
 Scales and zero points broadcast to ``x``; what they mean: `tilework.ops.quantized`.
 """

@@ -25,7 +25,7 @@ def move_quantised(net: Network) -> Network:
                                        ->  dequantize(concat(x, y))
         quantize(dequantize(x)), alike ->  x
         quantize(reshape(x))           ->  reshape(quantize(x))
-        quantize(concat(x, y))         ->  concat(quantize(x), quantize(y)), if nobody else reads it
+        quantize(concat(x, y))         ->  concat(quantize(x), quantize(y)), if read once
         quantize(x) to int8            ->  flip_sign(quantize(x) to uint8)
         dequantize(flip_sign(x))       ->  dequantize(x), with a zero point 128 more
     """

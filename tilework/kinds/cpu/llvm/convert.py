@@ -52,7 +52,7 @@ _TO_NEAREST = {
 
 
 def to_nearest(arith: Arithmetic, v: Ssa) -> Ssa | None:
-    """float32 rounded to int32, ties to even, where an instruction does both; any where too far."""
+    """float32 rounded to int32, ties to even, where an instruction does both; of that range."""
     feature, name, more = _TO_NEAREST.get(v.width, ("", "", ""))
     if v.dtype != "float32" or feature not in arith.declarations.features:
         return None
