@@ -20,7 +20,7 @@ def settle_scales(net: Network) -> Network:
 
     rewrite:
         quantize(x, scale, zero)    ->  quantize(x, scale, float32(zero), 1 / scale; of)
-        requantize(x, ..., zero)    ->  requantize(x, ..., float32(zero); of), int32(zero) if it fits
+        requantize(x, ..., zero)    ->  requantize(x, ..., float32(zero); of); int32 if it fits
         dequantize(x, scale, zero)  ->  dequantize(x, scale, float32(zero)), for each reader one
     """
     if not any(n.op in _ZERO for n in net.nodes):
