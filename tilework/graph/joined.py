@@ -48,17 +48,14 @@ def words_of_pixels(net: Network) -> Network:
     """Put the bytes that first convolutions read together by words.
 
     rewrite:
-        conv2d(pad(x, C to 4), w)  ->  conv2d(bytes_of(pixel_words(x)), w)
+        pad(x, C to 4)  ->  bytes_of(pixel_words(x)), of what a convolution reads
     """
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
-        if not _direct(net, node) or not node.attrs.get("sums"):
-            return None
-        words = _words(b, net, node, inputs[0])
-        if words is None:
-            return None
-        data = b.op("bytes_of", words)
-        return b.op(node.op, data, *inputs[1:], name=node.name, **node.attrs)
+        readers = net.consumers.get(node.name, ()) if node.op == "pad" else ()
+        first = any(_direct(net, r) and r.inputs[0] == node.name for r in readers)
+        words = _words(b, net, node, inputs[0]) if first else None
+        return None if words is None else b.op("bytes_of", words)
 
     return rewrite(net, rule)
 
@@ -74,7 +71,10 @@ def _direct(net: Network, node: Node) -> bool:
 
 def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
     """Bytes that are padded to four channels, from words, surrounded by what is around them."""
-    words = _words(b, net, node, data)
+    pad = net.producer.get(node.inputs[0])
+    if pad is None or pad.op != "pad" or not net.alone(pad.name):
+        return None
+    words = _words(b, net, pad, b.producer[data].inputs[0])
     if words is None:
         return None
     fill = bytes([int(node.attrs.get("fill", 0))] * CHANNELS)
@@ -82,18 +82,13 @@ def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
     return b.op("bytes_of", _surrounded(b, words, node.attrs["pads"], around))
 
 
-def _words(b: Builder, net: Network, node: Node, data: str) -> str | None:
-    """Words of the bytes that a convolution reads padded to four channels, if it does."""
-    pad = net.producer.get(node.inputs[0])
-    if pad is None or pad.op != "pad" or not net.alone(pad.name):
-        return None
+def _words(b: Builder, net: Network, pad: Node, data: str) -> str | None:
+    """Words of the bytes that are padded to four channels, if they are such."""
     source = net.types[pad.inputs[0]]
     channels = any((*pad.attrs["before"], *pad.attrs["after"][:-1]))
     if source.dtype != "uint8" or channels or net.types[pad.name].shape[-1] != CHANNELS:
         return None
-    if not _turned(net, pad.inputs[0]):
-        return None
-    return b.op("pixel_words", b.producer[data].inputs[0])
+    return b.op("pixel_words", data) if _turned(net, pad.inputs[0]) else None
 
 
 def _surrounded(b: Builder, x: str, pads: tuple[int, ...], around: np.generic) -> str:

@@ -52,17 +52,17 @@ def tabulate_bytes(net: Network) -> Network:
 
 def _sources(net: Network) -> dict[str, str]:
     """The value of bytes that each value is a function of, element by element, if there is one."""
-    found: dict[str, str] = {v: v for v, t in net.inputs.items() if t.dtype in BYTES}
+    sources: dict[str, str] = {v: v for v, t in net.inputs.items() if t.dtype in BYTES}
     for node in net.nodes:
         own, kind = net.types[node.name], OPERATORS[node.op]
         read = [v for v in node.inputs if v not in net.constants or net.constants[v].size != 1]
-        source = found.get(read[0]) if read and kind.pattern <= Pattern.BROADCAST else None
-        same = all(found.get(v) == source and net.types[v].shape == own.shape for v in read)
+        source = sources.get(read[0]) if read and kind.pattern <= Pattern.BROADCAST else None
+        same = all(sources.get(v) == source and net.types[v].shape == own.shape for v in read)
         if source is not None and same:
-            found[node.name] = source
+            sources[node.name] = source
         elif own.dtype in BYTES and own.shape:
-            found[node.name] = node.name
-    return found
+            sources[node.name] = node.name
+    return sources
 
 
 def _table(net: Network, node: Node, source: str) -> np.ndarray | None:

@@ -315,13 +315,13 @@ class _Integers:
 
     def _product(self, weights: NDArray[Any]) -> str:
         m, b = self.m, self.b
-        data, attrs = self.data, {**self.attrs, "sums": "int32"}
+        attrs = {**self.attrs, "sums": "int32"}
         along = 1 if self.conv or self._axis() == 0 else 0  # channels of the weights
         short = -weights.shape[along] % _GROUP
         if short and self.groups == 1:
-            rank = len(b.shape(data))
+            rank = len(b.shape(self.data))
             ends = tuple(short if d == 1 else 0 for d in range(rank))
-            data = b.op("pad", data, before=(0,) * rank, after=ends, value=0)
+            self.data = b.op("pad", self.data, before=(0,) * rank, after=ends, value=0)
             width = [(0, short if d == along else 0) for d in range(weights.ndim)]
             weights = np.pad(weights, width)
         if self.conv and self.fill:
@@ -331,7 +331,7 @@ class _Integers:
             weights = weights if m.product.attrs.get("transpose_b") else weights.T
             op, attrs = "dense", {"sums": "int32"}
         w = b.constant(np.ascontiguousarray(weights), m.product.inputs[1])
-        return b.op(op, data, w, name=f"{m.product.name}_sums", **attrs)
+        return b.op(op, self.data, w, name=f"{m.product.name}_sums", **attrs)
 
     def _of_windows(self, zeros: NDArray[np.int64]) -> str:
         """Zero points of weights times the sum of the data that each output reads, negated."""
