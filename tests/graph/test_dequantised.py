@@ -45,3 +45,22 @@ def test_zero_points_and_inverse_scales_are_constants():
     assert node.attrs["of"] == "uint8"
     tiny = optimize(quantised("relu", scale=1e-35))
     assert [len(n.inputs) for n in tiny.nodes if n.op == "quantize"] == [3]
+
+
+def test_what_is_quantised_behind_a_concatenation_is_in_front_of_it():
+    b = Builder("net")
+    x = b.input("x", X.shape)
+
+    def rounded(value: str, scale: float, zero: np.generic) -> str:
+        parts = [b.constant(np.full((1, 1), v)) for v in (np.float32(scale), zero)]
+        return b.op("dequantize", b.op("quantize", value, *parts), *parts)
+
+    own = rounded(b.op("tanh", x), 0.02, np.int8(3))
+    joined = b.op("concat", own, b.op("relu", x), axis=1)
+    net = b.finish([rounded(joined, 0.05, np.int8(-7))])
+    calls = plan(net).calls
+    assert [c.name for c in calls] == [
+        "tanh_quantize_dequantize_quantize", "relu_quantize", "concat", "dequantize"
+    ]  # fmt: skip
+    (got,), (want,) = run_plan(net, X), run_nodes(net, X)
+    np.testing.assert_array_equal(got, want)

@@ -242,3 +242,28 @@ def test_epilogues_with_a_residual_are_exact():
     for sketch in SearchSpace.of(task).sketches:
         for row in sketch.sample(rng, 3):
             check_row(task, sketch, row, arrays, want)
+
+
+@runs_x86
+@examples(12)
+@given(st.sampled_from(TARGETS), st.sampled_from(["uint8", "int8"]), st.integers(1, 70), SEEDS)
+def test_sums_that_fit_are_rounded_and_looked_up(target, of, columns, seed):
+    rng = np.random.default_rng(seed)
+    x, w = te.placeholder((9, 12), "x", "uint8"), te.placeholder((columns, 12), "w", "int8")
+    init, scale = te.placeholder((columns,), "i", "int32"), te.placeholder((columns,), "s")
+    zero, table = te.placeholder((), "z", "int32"), te.placeholder((256,), "t", "uint8")
+    acc = ops.dense(x, w, layout_free=True, sums="int32")
+    out = quantized.requantize(acc, init, scale, zero, of=of, fits=True)
+    dag = te.ComputeDAG([x, w, init, scale, zero, table, quantized.lookup(out, table)])
+    given = {
+        "i": rng.choice([-(2**30), -7, 0, 7, 2**30], columns),
+        "s": rng.choice([0.99, 0.5, 3e-3, 1e-9], columns),
+        "z": rng.integers(-128 if of == "int8" else 0, 128),
+        "t": rng.permutation(256),
+    }
+    arrays = [np.asarray(given[t.name], t.dtype) if t.name in given else None for t in dag.inputs]
+    arrays[:2] = [rng.integers(0, 256, x.shape, "uint8"), rng.integers(-128, 128, w.shape, "int8")]
+    task, want = task_of(dag, target), te.evaluate(dag, arrays)
+    for sketch in SearchSpace.of(task).sketches:
+        for row in sketch.sample(rng, 1):
+            check_row(task, sketch, row, arrays, want)

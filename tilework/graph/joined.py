@@ -6,8 +6,8 @@ padded, and channels are four. So they are one axis, of a convolution with a sin
     y[i, j] = sum over r, s, c:  x[2 * i + r, 2 * j + s, c] * w[r, s, c]      7 x 7 x 4 terms
             = sum over r, t:     x[2 * i + r, 8 * j + t] * w[r, t]            7 x 28
 
-Bytes are put together by words (`tilework.ops.pixels`): a kernel that stores three bytes a pixel
-has no vectors.
+Bytes are put together by words (`tilework.ops.pixels`), also where windows stay what they are
+(`words_of_pixels`): a kernel that stores three bytes a pixel has no vectors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def join_windows(net: Network, types: Collection[str]) -> Network:
     """
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
-        if not _direct(net, node):
+        if not _direct(net, node) or symbols_of(net.types[node.inputs[0]].shape):
             return None
         data = None
         if not node.attrs.get("sums"):
@@ -47,6 +47,22 @@ def join_windows(net: Network, types: Collection[str]) -> Network:
     return rewrite(net, rule)
 
 
+def words_of_pixels(net: Network) -> Network:
+    """Put the bytes that first convolutions read together by words.
+
+    rewrite:
+        pad(x, C to 4)  ->  bytes_of(pixel_words(x)), of what a convolution reads
+    """
+
+    def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+        readers = net.consumers.get(node.name, ()) if node.op == "pad" else ()
+        first = any(_direct(net, r) and r.inputs[0] == node.name for r in readers)
+        words = _words(b, net, node, inputs[0]) if first else None
+        return None if words is None else b.op("bytes_of", words)
+
+    return rewrite(net, rule)
+
+
 def _direct(net: Network, node: Node) -> bool:
     """Whether a node is a convolution of few channels, constant weights and neighbouring taps."""
     if node.op not in ("conv2d", "conv3d") or node.attrs["layout"] != "NHWC":
@@ -54,7 +70,7 @@ def _direct(net: Network, node: Node) -> bool:
     if node.attrs.get("groups", 1) > 1:
         return False
     shape = net.types[node.inputs[0]].shape
-    few = shape[-1] <= CHANNELS and not symbols_of(shape)
+    few = not symbols_of(shape[-1:]) and shape[-1] <= CHANNELS
     return few and node.inputs[1] in net.constants and set(node.attrs["dilation"]) == {1}
 
 
@@ -63,17 +79,21 @@ def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
     pad = net.producer.get(node.inputs[0])
     if pad is None or pad.op != "pad" or not net.alone(pad.name):
         return None
+    words = _words(b, net, pad, b.producer[data].inputs[0])
+    if words is None:
+        return None
+    fill = bytes([int(node.attrs.get("fill", 0))] * CHANNELS)
+    around = np.int32(int.from_bytes(fill, "little", signed=True))
+    return b.op("bytes_of", _surrounded(b, words, node.attrs["pads"], around))
+
+
+def _words(b: Builder, net: Network, pad: Node, data: str) -> str | None:
+    """Words of the bytes that are padded to four channels, if they are such."""
     source = net.types[pad.inputs[0]]
     channels = any((*pad.attrs["before"], *pad.attrs["after"][:-1]))
     if source.dtype != "uint8" or channels or net.types[pad.name].shape[-1] != CHANNELS:
         return None
-    if not _turned(net, pad.inputs[0]):
-        return None
-    unpadded = b.producer[data].inputs[0]
-    words = b.op("pixel_words", unpadded)
-    fill = bytes([int(node.attrs.get("fill", 0))] * CHANNELS)
-    around = np.int32(int.from_bytes(fill, "little", signed=True))
-    return b.op("bytes_of", _surrounded(b, words, node.attrs["pads"], around))
+    return b.op("pixel_words", data) if _turned(net, pad.inputs[0]) else None
 
 
 def _surrounded(b: Builder, x: str, pads: tuple[int, ...], around: np.generic) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +15,7 @@ from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
 from tilework.graph.fuse import fuse
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.graph.joined import join_windows
+from tilework.graph.joined import join_windows, words_of_pixels
 from tilework.graph.operators import AVG_POOLS, CONVOLUTIONS, GROUPED, MAX_POOLS, SPARSE
 from tilework.graph.operators.base import Shape, ValueType
 from tilework.graph.paired import pair_products
@@ -30,6 +31,7 @@ from tilework.graph.precision import (
     stored_types,
 )
 from tilework.graph.repeats import Repeated, body_of, repeated
+from tilework.graph.tabulated import tabulate_bytes
 from tilework.graph.unrolled import unrolled
 from tilework.index.extents import shape_text
 from tilework.locks import Lock
@@ -38,7 +40,24 @@ from tilework.te import ComputeDAG
 
 __all__ = ["Call", "Plan", "plan"]
 
-_Options = tuple[Precision, ChainLimits | None, bool, tuple[str, ...], bool, int]
+
+class _Ways(NamedTuple):
+    """What a target's kind has of some operators; `Target` says what each is."""
+
+    reads_through_indices: bool
+    joins_windows: tuple[str, ...]
+    stores_words: bool
+    looks_up_bytes: bool
+    bounds_weights: bool
+    repeats: bool
+    num_cores: int
+
+    @classmethod
+    def of(cls, target: Target) -> _Ways:
+        return cls(*(getattr(target, name) for name in cls._fields))
+
+
+_Options = tuple[Precision, ChainLimits | None, _Ways]
 _PLANS: WeakKeyDictionary[Network, dict[_Options, Plan]] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -64,10 +83,7 @@ def plan(
     """
     net.require_constants()
     target = target or Target()
-    limits, gathers = target.chain_limits(), target.reads_through_indices
-    threads = target.num_cores if target.repeats else 0
-    how = gathers, target.joins_windows, target.bounds_weights, threads
-    options = precision, limits, *how
+    options = precision, target.chain_limits(), _Ways.of(target)
     with _LOCK:
         planned = _PLANS.setdefault(net, {}).get(options)
     if planned is None:
@@ -83,36 +99,40 @@ def _plan(
     net: Network,
     precision: Precision,
     chains: ChainLimits | None,
-    gathers: bool,
-    joins: tuple[str, ...],
-    bounds: bool,
-    threads: int,
+    ways: _Ways,
 ) -> Plan:
-    """A plan; ``threads`` are those of a run, 0 where it can repeat no calls."""
     names_out = _names_out(net)
-    if not threads or precision in NARROW:
+    if not ways.repeats or precision in NARROW:
         net = unrolled(net)
     net = _outputs_computed(optimize(net))
     if precision != "f32":
         net = floats_for_bytes(net)
-    if joined := {*joins} - ({"bfloat16"} if precision != "bf16" else set()):
+    joined = {*ways.joins_windows} - ({"bfloat16"} if precision != "bf16" else set())
+    if ways.looks_up_bytes:
+        net = tabulate_bytes(net)
+    if joined:
         net = join_windows(net, joined)
-        net = narrow_inputs(pair_products(net)) if "bfloat16" in joined else net
+    if "bfloat16" in joined:
+        net = narrow_inputs(pair_products(net))
+    if ways.stores_words and "uint8" not in joined:
+        net = words_of_pixels(net)
     require_elements(net)
     declared = Declared()
-    groups = fuse(net, None if precision in NARROW else chains, declared, gathers)
+    groups = fuse(
+        net, None if precision in NARROW else chains, declared, ways.reads_through_indices
+    )
     groups = whole_numbers(net, read_as_stored(net, groups))
     types = stored_types(net, groups, precision)
     names = frozenset(net.constants)
     rounded = {n.name for n in net.nodes if rounds_factors(net, n, precision)}
-    factors = narrow_factors(net, rounded, bounds)
+    factors = narrow_factors(net, rounded, ways.bounds_weights)
     calls: list[Call] = []
     views: dict[str, str] = {}
     inner = Repeated([], {}, {}, {}, {})
     outside = {*net.inputs, *net.constants, *(root_of(net, v) for v in net.outputs)}
     blocks = {}
-    if threads and precision == "f32":
-        blocks = attention(net, groups, types, outside, threads)
+    if ways.repeats and precision == "f32":
+        blocks = attention(net, groups, types, outside, ways.num_cores)
     for group in groups:
         node = group[-1]
         if node.op in ("reshape", "bytes_of"):
@@ -120,8 +140,8 @@ def _plan(
             views[node.name] = views.get(source, source)
             continue
         if node.op == "loop":
-            options = precision, chains, gathers, (), bounds, threads  # its inputs are no edges
-            body = _plan(body_of(node, net.constants), *options)
+            inside = ways._replace(joins_windows=())  # its inputs are no edges
+            body = _plan(body_of(node, net.constants), precision, chains, inside)
             more = repeated(node, types, views, body, outside)
             calls += more.calls
             inner.add(more)

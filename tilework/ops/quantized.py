@@ -16,6 +16,9 @@ from tilework.ops import scalars
 from tilework.ops.elementwise import broadcast_index
 from tilework.ops.storage import computed
 
+VALUES = 256
+"""How many a byte has."""
+
 
 def quantize(
     x: te.Tensor,
@@ -68,13 +71,18 @@ def requantize(
     zero: te.Tensor,
     of: str = "",
     whole: bool = False,
+    fits: bool = False,
 ) -> te.Tensor:
-    """``(x + init) * scale`` of int32 sums, rounded, plus ``zero``, in the type of that."""
+    """``(x + init) * scale`` of int32 sums, rounded, plus ``zero``, in the type of that.
+
+    With ``fits`` products are known to be in the range of int32, and zero points are such.
+    """
 
     def element(*ax: te.Expr) -> te.Expr:
         total = te.cast("float32", x[ax] + broadcast_index(init, ax, x.shape))
-        scaled = te.rounded(total * broadcast_index(scale, ax, x.shape))
-        return _saturated(te.round(scaled), broadcast_index(zero, ax, x.shape), of, whole)
+        scaled = te.round(te.rounded(total * broadcast_index(scale, ax, x.shape)))
+        rounded = te.cast("int32", scaled) if fits and not whole else scaled
+        return _saturated(rounded, broadcast_index(zero, ax, x.shape), of, whole)
 
     return te.compute(x.shape, element, name="T_requantize")
 
@@ -91,10 +99,19 @@ def flip_sign(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, element, name="T_flip_sign")
 
 
+def lookup(x: te.Tensor, table: te.Tensor) -> te.Tensor:
+    """The byte of ``table`` for each byte of ``x``; that of a negative one is 256 behind."""
+
+    def element(*ax: te.Expr) -> te.Expr:
+        return table[te.cast("int32", te.cast("uint8", x[ax]))]
+
+    return te.compute(x.shape, element, name="T_lookup")
+
+
 def _saturated(rounded: te.Expr, zero: te.Expr, of: str, whole: bool) -> te.Expr:
     """Whole numbers plus a zero point, within the range of their type, and then in that type."""
     dtype = of or zero.dtype
-    low, high = integer_range(dtype)
-    y = rounded + te.cast("float32", zero)
-    clamped = te.minimum(te.maximum(te.const(float(low)), y), te.const(float(high)))
+    low, high = (scalars.literal(v, rounded.dtype) for v in integer_range(dtype))
+    y = rounded + te.cast(rounded.dtype, zero)
+    clamped = te.minimum(te.maximum(low, y), high)
     return clamped if whole else te.cast(dtype, clamped)

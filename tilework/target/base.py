@@ -144,6 +144,16 @@ class Target:
         return ()
 
     @property
+    def stores_words(self) -> bool:
+        """Whether what a first convolution reads is put together by words; `graph.joined`."""
+        return False
+
+    @property
+    def looks_up_bytes(self) -> bool:
+        """Whether functions of a byte are tables; `graph.tabulated`."""
+        return False
+
+    @property
     def bounds_weights(self) -> bool:
         """Whether products declare it where weights have 7 bits: an instruction needs to know."""
         return False

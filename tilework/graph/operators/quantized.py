@@ -6,10 +6,12 @@
                                     `keeps_bias`, what products of it add is not rounded
     requantize(x, init, scale, zero)  int32 -> the type of zero
     flip_sign(x)                    uint8 -> int8, 128 less; int8 -> uint8, 128 more
+    lookup(x, table)                bytes -> those of a table of 256; see `graph.tabulated`
 
 What is known of scales at compile time is made use of late (`settle_scales`): `quantize` may have
-1 / scale as a fourth operand, and zero points may be float32. The attribute `of` is the type of
-the numbers then; with `whole` they are float32 with values of that type, for `dequantize`.
+1 / scale as a fourth operand, and zero points may be float32, or int32 where `requantize` has the
+attribute `fits`: products are in that range. The attribute `of` is the type of the numbers then;
+with `whole` they are float32 with values of that type, for `dequantize`.
 
 Scales and zero points broadcast to ``x``; what they mean: `tilework.ops.quantized`.
 """
@@ -80,13 +82,22 @@ def _infer_quantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 
 
 def _infer_requantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-    zero = _FLOAT if "of" in attrs else QUANTIZED
+    zero = QUANTIZED if "of" not in attrs else ("int32",) if attrs.get("fits") else _FLOAT
     return _infer(("int32",), (("int32",), _FLOAT, zero), None, types, attrs)
 
 
 def _infer_flip(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     (x,) = types
     return ValueType(x.shape, "uint8" if common_dtype([x], BYTES) == "int8" else "int8")
+
+
+def _infer_lookup(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    x, table = types
+    for t in types:
+        common_dtype([t], BYTES)
+    if table.shape != (quantized.VALUES,):
+        raise ValueError(f"a table of bytes has {quantized.VALUES}, not {list(table.shape)}")
+    return ValueType(x.shape, table.dtype)
 
 
 def _operator(name: str, infer: Infer, declare: Declare) -> Operator:
@@ -103,9 +114,10 @@ OPERATORS = (
     _operator(
         "requantize",
         _infer_requantize,
-        declared(quantized.requantize, "of", "whole"),
+        declared(quantized.requantize, "of", "whole", "fits"),
     ),
     Operator(
         "flip_sign", _infer_flip, declared(quantized.flip_sign), Pattern.ELEMENTWISE, unmoved
     ),
+    Operator("lookup", _infer_lookup, declared(quantized.lookup), Pattern.ELEMENTWISE),
 )

@@ -29,6 +29,8 @@ _GROUP = 4
 """Channels that one instruction takes together."""
 _CLOSE = 1e-5
 """A bias of so nearly the scale of the sums is a bias in their integers."""
+_FITS = 0.99
+"""Sums times as much, and a zero point, are within 32 bits."""
 
 
 def integer_products(net: Network) -> Network:
@@ -262,7 +264,8 @@ class _Integers:
         zero = b.constant(np.asarray(y.zero, y.dtype), "zero")
         scale = (of_sums / y.scale).astype(np.float32)
         parts = self._vector(init.astype(np.int32)), self._vector(scale)
-        out = b.op("requantize", acc, *parts, zero, name=m.last.name)
+        fits = {"fits": True} if scale.max() <= _FITS else {}
+        out = b.op("requantize", acc, *parts, zero, name=m.last.name, **fits)
         low, high = (self._quantized(v, y) for v in (m.low, m.high))
         if (low, high) != integer_range(y.dtype):
             out = b.op("clip", out, low=low, high=high)
@@ -312,13 +315,13 @@ class _Integers:
 
     def _product(self, weights: NDArray[Any]) -> str:
         m, b = self.m, self.b
-        data, attrs = self.data, {**self.attrs, "sums": "int32"}
+        attrs = {**self.attrs, "sums": "int32"}
         along = 1 if self.conv or self._axis() == 0 else 0  # channels of the weights
         short = -weights.shape[along] % _GROUP
         if short and self.groups == 1:
-            rank = len(b.shape(data))
+            rank = len(b.shape(self.data))
             ends = tuple(short if d == 1 else 0 for d in range(rank))
-            data = b.op("pad", data, before=(0,) * rank, after=ends, value=0)
+            self.data = b.op("pad", self.data, before=(0,) * rank, after=ends, value=0)
             width = [(0, short if d == along else 0) for d in range(weights.ndim)]
             weights = np.pad(weights, width)
         if self.conv and self.fill:
@@ -328,7 +331,7 @@ class _Integers:
             weights = weights if m.product.attrs.get("transpose_b") else weights.T
             op, attrs = "dense", {"sums": "int32"}
         w = b.constant(np.ascontiguousarray(weights), m.product.inputs[1])
-        return b.op(op, data, w, name=f"{m.product.name}_sums", **attrs)
+        return b.op(op, self.data, w, name=f"{m.product.name}_sums", **attrs)
 
     def _of_windows(self, zeros: NDArray[np.int64]) -> str:
         """Zero points of weights times the sum of the data that each output reads, negated."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import MAX_POOLS
@@ -24,6 +25,7 @@ def move_quantised(net: Network) -> Network:
                                        ->  dequantize(concat(x, y))
         quantize(dequantize(x)), alike ->  x
         quantize(reshape(x))           ->  reshape(quantize(x))
+        quantize(concat(x, y))         ->  concat(quantize(x), quantize(y)), if read once
         quantize(x) to int8            ->  flip_sign(quantize(x) to uint8)
         dequantize(flip_sign(x))       ->  dequantize(x), with a zero point 128 more
     """
@@ -32,7 +34,7 @@ def move_quantised(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         if node.op == "quantize":
-            return _quantized(b, node, inputs)
+            return _quantized(b, node, inputs, net.alone(node.inputs[0]))
         if node.op == "dequantize":
             return _dequantized(b, node, inputs)
         if node.op in _MOVES:
@@ -42,7 +44,8 @@ def move_quantised(net: Network) -> Network:
     return rewrite(net, rule)
 
 
-def _quantized(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
+def _quantized(b: Builder, node: Node, inputs: tuple[str, ...], alone: bool) -> str | None:
+    """Args: alone: whether nobody else reads what is quantised."""
     wanted = parameters(b, Node(node.op, inputs, node.name))
     if wanted is None:
         return None
@@ -50,12 +53,24 @@ def _quantized(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
     view = b.node(x, "reshape")
     if view is not None:
         x = view.inputs[0]
-    y = _inner(b, x, wanted)
+    y, bytes_of = _inner(b, x, wanted), partial(_unsigned, b, node, wanted.unsigned)
     if y is None:
-        y = b.op("quantize", x, *wanted.unsigned.constants(b), name=node.name, **node.attrs)
+        joined = b.node(inputs[0], "concat")
+        if joined is not None and alone:
+            y = b.op("concat", *map(bytes_of, joined.inputs), name=node.name, **joined.attrs)
+        else:
+            y = bytes_of(x)
         if wanted.dtype == "int8":
             y = b.op("flip_sign", y, name=f"{node.name}_signed")
     return y if view is None else b.op("reshape", y, name=node.name, shape=view.attrs["shape"])
+
+
+def _unsigned(b: Builder, node: Node, wanted: Parameters, x: str) -> str:
+    """``x`` as ``node`` quantises it, without a sign."""
+    y = _inner(b, x, wanted)
+    if y is None:
+        y = b.op("quantize", x, *wanted.constants(b), name=node.name, **node.attrs)
+    return y
 
 
 def _inner(b: Builder, x: str, wanted: Parameters) -> str | None:

@@ -20,7 +20,7 @@ def settle_scales(net: Network) -> Network:
 
     rewrite:
         quantize(x, scale, zero)    ->  quantize(x, scale, float32(zero), 1 / scale; of)
-        requantize(x, ..., zero)    ->  requantize(x, ..., float32(zero); of)
+        requantize(x, ..., zero)    ->  requantize(x, ..., float32(zero); of); int32 if it fits
         dequantize(x, scale, zero)  ->  dequantize(x, scale, float32(zero)), for each reader one
     """
     if not any(n.op in _ZERO for n in net.nodes):
@@ -54,7 +54,7 @@ def _settled(b: Builder, node: Node, inputs: tuple[str, ...]) -> str:
     zero = b.constants.get(inputs[at])
     if zero is None or zero.dtype.name not in QUANTIZED:
         return b.keep(node, inputs)
-    wide = b.constant(zero.astype(np.float32), inputs[at])
+    wide = b.constant(zero.astype("int32" if node.attrs.get("fits") else "float32"), inputs[at])
     operands, attrs = [*inputs[:at], wide], dict(node.attrs)
     if node.op != "dequantize":
         attrs["of"] = zero.dtype.name

@@ -27,7 +27,8 @@ from tilework.te.tensor import Operation
 
 _CLAIMED_BYTES = 1 << 20
 """Smaller outputs gain nothing from claims: L3 delivers their lines soon enough."""
-_STREAMED_BYTES = 1 << 20
+_STREAMED_BYTES, _STREAMED_OF_BYTES = 1 << 20, 1 << 17
+"""The least weights that are asked for ahead; and where each is a byte."""
 _SET_BYTES = 1024
 _WORD = "int32"
 """Weights of few bits are held in words: `tilework.ops.packed`."""
@@ -80,13 +81,15 @@ class CpuTactics(Tactics):
         """Whether packed weights come from memory, more slowly than they are used.
 
         Weights of a megabyte come from memory in every run, for other layers' weights pass
-        through the caches between two. While they are used for the first of several register
+        through the caches between two; smaller ones of bytes come from there or from L3, which
+        asking ahead helps as well. While they are used for the first of several register
         tiles, the processor itself does not fetch them far enough ahead. Weights that are read
         only once keep memory busy as it is, but for two cases: behind a mesh of many cores the
         way is longer than the processor looks ahead, and between two words of few bits there is
         so much unpacking that the next loads do not begin in time.
         """
-        large = _at_least(nbytes(packed.packing.packed_shape, weight.dtype), _STREAMED_BYTES)
+        least = _STREAMED_OF_BYTES if dtype_bytes(weight.dtype) == 1 else _STREAMED_BYTES
+        large = _at_least(nbytes(packed.packing.packed_shape, weight.dtype), least)
         if weight.dtype == _WORD or has_mesh(CpuTarget.of(target)):
             return large
         used = {axis for axis, _ in packed.loops}

@@ -157,6 +157,16 @@ class CpuTarget(Target):
         return ("bfloat16",) * narrow + ("uint8",) * unit
 
     @property
+    def stores_words(self) -> bool:
+        """A vector is of one type, and lanes are stored side by side."""
+        return True
+
+    @property
+    def looks_up_bytes(self) -> bool:
+        """Four registers hold a table, and two instructions look into it."""
+        return "avx512vbmi" in self.features
+
+    @property
     def bounds_weights(self) -> bool:
         """Without VNNI sums of two products are added in 16 bits, if they fit."""
         features = self.features

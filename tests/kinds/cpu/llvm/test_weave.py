@@ -17,7 +17,7 @@ def test_chains_take_turns():
         ["  %v1 = load", "  %v2 = fadd %v1, %v1", "  store %v2"],
         ["  %t = a %v1\n  %u = b %t", "  store %u"],
     ]
-    assert woven(chains) == [
+    assert woven(chains, 4) == [
         chains[0][0],
         chains[1][0],
         chains[0][1],

@@ -44,6 +44,25 @@ def convert(arith: Arithmetic, v: Ssa, dtype: str) -> Ssa:
     return _plain(arith, wider if want > have else "trunc", v, dtype)
 
 
+_TO_NEAREST = {
+    16: ("avx512f", "llvm.x86.avx512.mask.cvtps2dq.512", ", <16 x i32> poison, i16 -1, i32 4"),
+    8: ("avx2", "llvm.x86.avx.cvt.ps2dq.256", ""),
+}
+"""Feature, intrinsic, and operands behind the first, by lanes; 4 means the mode that is set."""
+
+
+def to_nearest(arith: Arithmetic, v: Ssa) -> Ssa | None:
+    """float32 rounded to int32, ties to even, where an instruction does both; of that range."""
+    feature, name, more = _TO_NEAREST.get(v.width, ("", "", ""))
+    if v.dtype != "float32" or feature not in arith.declarations.features:
+        return None
+    to = Ssa("", v.width, "int32").type
+    types = [v.type, *(operand.rpartition(" ")[0] for operand in more.split(", ")[1:])]
+    arith.declarations.declare(f"declare {to} @{name}({', '.join(types)})")
+    ssa = arith.fn.emit(f"call {to} @{name}({v.type} {v.ssa}{more})")
+    return Ssa(ssa, v.width, "int32")
+
+
 def compare(arith: Arithmetic, op: str, x: Ssa, y: Ssa) -> Ssa:
     """The predicate ``x op y``; numbers of narrow floating-point types are compared as float32."""
     a, b = arith.match(x, y)

@@ -10,8 +10,9 @@ from tilework.errors import ScheduleError
 from tilework.index.extents import Extent
 from tilework.index.form import constant
 from tilework.index.symbols import Symbolic
+from tilework.kinds.cpu.llvm import byte_tables
 from tilework.kinds.cpu.llvm.arithmetic import Arithmetic
-from tilework.kinds.cpu.llvm.convert import binary, compare, convert
+from tilework.kinds.cpu.llvm.convert import binary, compare, convert, to_nearest
 from tilework.kinds.cpu.llvm.dots import Dots
 from tilework.kinds.cpu.llvm.few_bits import FewBits, looked_up, looks_up
 from tilework.kinds.cpu.llvm.index_data import IndexData
@@ -164,6 +165,10 @@ class Expressions:
                 return self.memory.load_at(e.buffer, pointer, 1, 1)
             except LaneDependent:
                 pass
+        byte = byte_tables.byte_index(e)
+        if byte is not None and self._varies(byte) and byte_tables.looks_up(self.arithmetic):
+            table = self.memory.table(e.buffer, byte_tables.REGISTER)
+            return byte_tables.looked_up(self.arithmetic, table, self.value(byte))
         linear = constant(0)
         others: list[tuple[x.Expr, Extent]] = []
         for index, stride in zip(e.indices, e.buffer.strides, strict=True):
@@ -228,6 +233,12 @@ class Expressions:
                 return self.index.scalar(e.a, e.dtype)
             except LaneDependent:
                 pass
+        rounded = e.a if isinstance(e.a, x.Call) and e.a.name == "round" else None
+        if rounded is not None and e.dtype == "int32":
+            value = self.value(rounded.args[0])
+            return to_nearest(self.arithmetic, value) or convert(
+                self.arithmetic, self.math.call("round", [value]), e.dtype
+            )
         return self._few_bits(e) or convert(self.arithmetic, self.value(e.a), e.dtype)
 
     def _few_bits(self, e: x.Expr) -> Ssa | None:

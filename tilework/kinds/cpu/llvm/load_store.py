@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, known
 from tilework.index.form import Form
 from tilework.index.symbols import range_of
 from tilework.kinds.cpu.caches import LINE_BYTES
@@ -114,6 +114,17 @@ class LoadStore:
             if value is not None:
                 return value
         return None
+
+    def table(self, buffer: Buffer, width: int) -> list[Ssa]:
+        """All elements of a small buffer, in vectors of ``width``."""
+        out = []
+        for first in range(0, known(buffer.size), width):
+            key: LoadKey = (buffer, (), first, width, width, ())
+            if key not in self.loads:
+                pointer = self.addresses.pointer(buffer, (), first)
+                self.loads[key] = self.load_at(buffer, pointer, width, width)
+            out.append(self.loads[key])
+        return out
 
     def load_at(self, buffer: Buffer, pointer: str, width: int, active: Active) -> Ssa:
         """A load of ``width`` elements, of which the first ``active`` count."""

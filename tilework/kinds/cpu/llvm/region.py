@@ -29,7 +29,7 @@ from tilework.kinds.cpu.llvm.scattered import scattered
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates
 from tilework.kinds.cpu.llvm.used import used_buffers
-from tilework.kinds.cpu.llvm.weave import is_long, woven
+from tilework.kinds.cpu.llvm.weave import beside, woven
 from tilework.lower import ir
 from tilework.te.expr import Axis, Expr, walk
 
@@ -79,7 +79,7 @@ class RegionCode:
         self.updates = Updates(self.expressions)
         self.across = Across(self.expressions, vector_bits // 32)
         self._facts, self._weaves = Facts(), False
-        self._longs: dict[int, tuple[ir.For, bool]] = {}
+        self._besides: dict[int, tuple[ir.For, int]] = {}
         self._ends: list[int] = []  # of stores, in the block
         self._registers: dict[int, tuple[ir.Stmt, set[ir.Buffer]]] = {}
         self._lane_counts: dict[int, tuple[ir.For, int]] = {}
@@ -174,7 +174,7 @@ class RegionCode:
                 self.memory.claim(s.buffer, s.indices)
             case ir.Matrix():
                 self.matrix.emit(s)
-            case ir.For(kind="unroll" | "vector") if not self._weaves and self._long(s):
+            case ir.For(kind="unroll" | "vector") if not self._weaves and self._beside(s):
                 self._woven(s)
             case ir.For(kind="unroll") if not scattered(s, self.addresses):
                 self._expanded(s)
@@ -192,10 +192,10 @@ class RegionCode:
             case _:
                 raise TypeError(f"no code is made for {type(s).__name__}")
 
-    def _long(self, s: ir.For) -> bool:
-        hit = self._longs.get(id(s))
+    def _beside(self, s: ir.For) -> int:
+        hit = self._besides.get(id(s))
         if hit is None:
-            hit = self._longs[id(s)] = (s, is_long(s))
+            hit = self._besides[id(s)] = (s, beside(s, self.vector_bits))
         return hit[1]
 
     def _woven(self, s: ir.For) -> None:
@@ -206,7 +206,7 @@ class RegionCode:
         self._weaves = False
         if block is self.fn.block and self._ends:
             chains = [block.body[a:b] for a, b in pairwise([first, *self._ends])]
-            block.body[first : self._ends[-1]] = woven(chains)
+            block.body[first : self._ends[-1]] = woven(chains, self._beside(s))
 
     def _expanded(self, s: ir.For) -> None:
         if self.symbolic and self.across.emitted(s):

@@ -17,32 +17,41 @@ _NAMES = re.compile(r"%[\w.]+")
 _DEFINED = re.compile(r"^ *(%[\w.]+) = ", re.MULTILINE)
 _BESIDE = 4
 """Chains side by side: more would need more registers than there are."""
+_BESIDE_SUMS = 3
+"""The same where their first operands are in registers."""
 
 
-def is_long(loop: For) -> bool:
-    """Whether vectors are quantised, and all that they need is in memory: registers are free.
+def beside(loop: For, vector_bits: int) -> int:
+    """How many of a loop's vectors are computed side by side; 0 where one after the other is well.
+
+    Those that are quantised, where all that they need is in memory: registers are free. Sums in
+    registers leave few: there vectors of 512 bits are woven that are quantised more than once.
 
     Args:
         loop: a vector loop, or an expanded one around it.
+        vector_bits: of a register.
     """
     body: Stmt = loop
     while isinstance(body, For) and body.kind in ("unroll", "vector"):
         body = body.body
     if not isinstance(body, Store) or body.buffer.scope == "register":
-        return False
+        return 0
     nodes = list(walk(body.value, VALUES))
-    held = any(isinstance(n, Load) and n.buffer.scope == "register" for n in nodes)
-    return not held and any(isinstance(n, Call) and n.name == "round" for n in nodes)
+    rounds = sum(isinstance(n, Call) and n.name == "round" for n in nodes)
+    if any(isinstance(n, Load) and n.buffer.scope == "register" for n in nodes):
+        return _BESIDE_SUMS if rounds > 1 and vector_bits == 512 else 0
+    return _BESIDE if rounds else 0
 
 
-def woven(chains: Sequence[Sequence[str]]) -> list[str]:
-    """The instructions of chains in turns, `_BESIDE` at a time, each behind those that it needs.
+def woven(chains: Sequence[Sequence[str]], count: int) -> list[str]:
+    """The instructions of chains in turns, ``count`` at a time, each behind those that it needs.
 
     Args:
         chains: lines of one block, chain by chain; none reads what another one stores.
+        count: of chains side by side.
     """
     return [
-        line for i in range(0, len(chains), _BESIDE) for line in _in_turns(chains[i : i + _BESIDE])
+        line for i in range(0, len(chains), count) for line in _in_turns(chains[i : i + count])
     ]
 
 
