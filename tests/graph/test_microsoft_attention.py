@@ -359,6 +359,6 @@ def test_what_is_refused(
 def test_lengths_must_be_known() -> None:
     given = grouped(1, [5, 5], 4)
     model = one_node("GroupQueryAttention", places(**given), "y", num_heads=6, kv_num_heads=2)
-    with pytest.raises(NetworkError, match=r"must be a constant .*; pass the values of total"):
+    with pytest.raises(NetworkError, match=r"must be a constant .*; give the values of total"):
         from_onnx(model)
     from_onnx(model, values={"total": np.array([5], np.int32)})

@@ -22,6 +22,9 @@ NETWORKS = (
 OUTDATED = {"b2359f79a3af288d-000027-0002"}
 """Two nests that are one today, under the same version of the rules: passed over."""
 
+GONE = {"b2359f79a3af288d-000039-0000"}
+"""Of a first convolution of bfloat16 networks, whose image was float32."""
+
 
 def test_every_record_is_used():
     """None is refused: all are of the rules and the engine of today."""
@@ -47,7 +50,7 @@ def test_every_record_of_a_network_is_a_valid_row_and_is_chosen(name):
                 record = left.pop((task.workload_key, str(target)), None)
                 if record is not None:
                     _check(task, record, store)
-    assert not left, [record.workload for record in left.values()]
+    assert {record.record_id for record in left.values()} <= GONE
 
 
 def _check(task, record, store):

@@ -27,7 +27,7 @@ from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
 from tilework.kinds.cpu.llvm.scattered import scattered
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
-from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates
+from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates, reduces
 from tilework.kinds.cpu.llvm.used import used_buffers
 from tilework.kinds.cpu.llvm.weave import beside, woven
 from tilework.lower import ir
@@ -248,7 +248,7 @@ class RegionCode:
             return False
         stored = self._stored_registers(s.body)
         held = sum(k[0] in stored for k in self.memory.registers.values)
-        return held + _TOGETHER + 1 > _REGISTERS and _reduces(s)
+        return held + _TOGETHER + 1 > _REGISTERS and reduces(s)
 
     def _vector(self, s: ir.For) -> None:
         lanes = self._lanes(s)
@@ -392,10 +392,3 @@ def _static(extent: Extent | Expr) -> int:
 def _has_points(s: ir.For) -> bool:
     """Whether a loop from 0 runs at least once, whatever values symbols have."""
     return s.start == 0 and not isinstance(s.extent, Expr) and range_of(s.extent)[0] > 0
-
-
-def _reduces(s: ir.For) -> bool:
-    """Whether all steps of a loop update the same registers."""
-    stores = (x for x in ir.walk_stmts(s.body) if isinstance(x, ir.Store))
-    indices = (i for x in stores if x.buffer.scope == "register" for i in x.indices)
-    return not any(s.var in walk(i) for i in indices)

@@ -19,8 +19,8 @@ from tilework.kinds.cpu.llvm.expressions import Expressions
 from tilework.kinds.cpu.llvm.lanes import Active, Lane
 from tilework.kinds.cpu.llvm.load_store import LoadKey, extent_of
 from tilework.kinds.cpu.llvm.ssa import Ssa, zero_literal
-from tilework.lower.ir import Buffer, For, Load, Store
-from tilework.te.expr import Axis, Binary
+from tilework.lower.ir import Buffer, For, Load, Store, walk_stmts
+from tilework.te.expr import Axis, Binary, walk
 
 
 class _Operand(NamedTuple):
@@ -208,3 +208,10 @@ class Updates:
             return None
         factors = _Operand(a.buffer, forms[0]), _Operand(b.buffer, forms[1])
         return _Update(s.buffer, form, zero_literal(e.dtype), factors)
+
+
+def reduces(s: For) -> bool:
+    """Whether all steps of a loop update the same registers."""
+    stores = (x for x in walk_stmts(s.body) if isinstance(x, Store))
+    indices = (i for x in stores if x.buffer.scope == "register" for i in x.indices)
+    return not any(s.var in walk(i) for i in indices)
