@@ -360,7 +360,7 @@ class Valued:
     def __init__(
         self, forms: Forms, known: tuple[object, ...], values: Mapping[str, Array]
     ) -> None:
-        self._forms, self._known, self._values = forms, known, values
+        self._forms, self._known, self.values = forms, known, values
         self._name = (repr(known),) if known else ()
         self.read, self.warn = forms.read, forms.warn
 
@@ -371,7 +371,7 @@ class Valued:
             TileworkError: there is no such form.
         """
         key = ("ranges", tuple(sorted(ranges.items())), *self._known)
-        needed = self._forms.form(key, ranges, self._values)
+        needed = self._forms.form(key, ranges, self.values)
         if needed:
             what = EACH if self._known else "each has forms of its own"
             self.warn(what, f"values of {', '.join(needed)} decide shapes")
@@ -381,7 +381,7 @@ class Valued:
     def takes(self, ranges: Ranges) -> bool:
         """Whether the model can be read for these ranges."""
         try:
-            self._forms.network(ranges, self._values)
+            self._forms.network(ranges, self.values)
         except TileworkError:
             return False
         return True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework.errors import TileworkError
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
     from tilework.graph.onnx.files import ReadModel
     from tilework.runtime.module import Module
@@ -20,6 +21,11 @@ Ranges = Mapping[str, str | tuple[int | str, ...]]
 
 class Forms(Protocol):
     """The part of `tilework.session.forms.Forms` by which one form for many shapes is made."""
+
+    @property
+    def values(self) -> Mapping[str, NDArray[Any]]:
+        """Of inputs that are constants of the form."""
+        ...
 
     def over(self, ranges: Ranges) -> Module | None:
         """The form for all shapes within ranges."""
@@ -99,7 +105,7 @@ def _as_one_network(forms: Forms, given: Ranges) -> Ranges:
     from tilework.graph.onnx.ranges import holding_0, shapes_of, without_0
     from tilework.graph.onnx.usual import narrowed
 
-    return shapes_of(narrowed(forms.read(), without_0(given, holding_0(given))))
+    return shapes_of(narrowed(forms.read(), without_0(given, holding_0(given)), forms.values))
 
 
 def _served(forms: Forms, ranges: Ranges) -> Ranges:

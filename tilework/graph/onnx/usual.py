@@ -75,12 +75,15 @@ def usual_ranges(
 
 
 def narrowed(
-    source: str | PathLike[str] | ReadModel | ModelProto, shapes: Shapes
+    source: str | PathLike[str] | ReadModel | ModelProto,
+    shapes: Shapes,
+    values: Values | None = None,
 ) -> dict[str, Given]:
     """The part of some ranges in which a model is one network: around typical values.
 
     Args:
         shapes: what is given for the model's symbols and inputs.
+        values: of inputs that become constants.
 
     Raises:
         NetworkError: as `usual_ranges` does; or something else than ranges is in the way.
@@ -93,7 +96,7 @@ def narrowed(
         ranges = {name: s.symbols[0] for name, s in given.items() if isinstance(s, Symbolic)}
         others = {name: what for name, what in shapes.items() if name not in ranges}
         as_given = {(name, _text(one)): shapes[name] for name, one in ranges.items()}
-        parts = _of_one_network(model, places, ranges, others)
+        parts = _of_one_network(model, places, ranges, others, values)
         return {name: as_given.get((name, what), what) for name, what in parts.items()}
 
 
@@ -160,8 +163,8 @@ def _narrowed(ranges: dict[str, Symbol], equal: dict[str, Given], undecided: Und
     if undecided.sides is None or undecided.what not in COMPARE:
         return False
     a, b = undecided.sides
-    if undecided.what == "==":
-        return _bound(ranges, equal, a, b) or _bound(ranges, equal, b, a)
+    if undecided.what == "==" and (_bound(ranges, equal, a, b) or _bound(ranges, equal, b, a)):
+        return True
     symbols = [ranges[s.name] for s in symbols_of((a, b)) if s.name in ranges]
     given = {s.name: s for s in symbols_of((a, b))}
     at = {s: ranges.get(n, s).typicals[0] for n, s in given.items()}
@@ -172,6 +175,8 @@ def _narrowed(ranges: dict[str, Symbol], equal: dict[str, Given], undecided: Und
         return bool(holds(value_at(a, there), value_at(b, there))) == wanted
 
     wanted = bool(holds(value_at(a, at), value_at(b, at)))
+    if undecided.what == "==" and not wanted:
+        return False  # points on both sides of one
     if len(given) == 1 and symbols:
         (one,) = symbols
         low = _last(one.typicals[0], one.low, lambda n: same(one.name, n))
