@@ -100,6 +100,7 @@ def of_network(command: Callable[..., Result]) -> Callable[..., Result]:
         of_form = {f.name: given.pop(f.name) for f in fields(NetworkForm)}
         return command(**given, form=NetworkForm(**of_form))
 
+    # typer asks it for parameters; of functions it is no declared attribute
     called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {p.name: p.annotation for p in parameters}
     return called
