@@ -82,30 +82,29 @@ def test_a_number_where_a_node_leaves_only_one(tmp_path: Path) -> None:
     assert usual_ranges(file_of(model, tmp_path)) == {"n": (8,)}
 
 
-def test_what_holds_at_the_typical_value_holds_in_all_of_the_range(tmp_path: Path) -> None:
-    """Frames that are one, by a rate that a value chooses, as speech detectors ask."""
+def frames() -> onnx.ModelProto:
+    """Asks whether frames are one, by a rate that a value chooses, as speech detectors do."""
+    g = Maker()
+    same = g.node("Equal", g.node("Div", g.dim("x", 0), "rate"), g.ints(1))
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(op, ["x"], [name])], name, [],
+            [helper.make_tensor_value_info(name, 1, None)],
+        )
+        for name, op in (("then", "Neg"), ("else", "Relu"))
+    }  # fmt: skip
+    g.nodes.append(helper.make_node("If", [same], ["y"], **branches))
+    infos = [helper.make_tensor_value_info(n, 1, ["n", 6]) for n in ("x", "y")]
+    rate = helper.make_tensor_value_info("rate", 7, [1])
+    graph = helper.make_graph(g.nodes, "one", [infos[0], rate], infos[1:], g.weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
-    def model_of() -> onnx.ModelProto:
-        g = Maker()
-        frames = g.node("Div", g.dim("x", 0), "rate")
-        same = g.node("Equal", frames, g.ints(1))
-        branches = {
-            f"{name}_branch": helper.make_graph(
-                [helper.make_node(op, ["x"], [name])], name, [],
-                [helper.make_tensor_value_info(name, 1, None)],
-            )
-            for name, op in (("then", "Neg"), ("else", "Relu"))
-        }  # fmt: skip
-        g.nodes.append(helper.make_node("If", [same], ["y"], **branches))
-        infos = [helper.make_tensor_value_info(n, 1, ["n", 6]) for n in ("x", "y")]
-        rate = helper.make_tensor_value_info("rate", 7, [1])
-        graph = helper.make_graph(g.nodes, "one", [infos[0], rate], infos[1:], g.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
+def test_what_holds_at_the_typical_value_holds_in_all_of_the_range() -> None:
     values = {"rate": np.array([8])}
-    assert narrowed(model_of(), {"n": "1..64:12"}, values) == {"n": "8..15:12"}
+    assert narrowed(frames(), {"n": "1..64:12"}, values) == {"n": "8..15:12"}
     with pytest.raises(NetworkError, match=r"\(n//8\) == 1"):
-        narrowed(model_of(), {"n": "1..64:30"}, values)
+        narrowed(frames(), {"n": "1..64:30"}, values)
 
 
 def test_a_cache_as_onnxruntime_genai_writes_it(tmp_path: Path) -> None:

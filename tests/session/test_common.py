@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph import test_grouped_of_any_length as grouped
+from tests.graph.test_usual_ranges import frames
 from tests.session.test_symbolic import attention, close, feeds, neighbours
 from tilework.session import Session
 from tilework.session.cache import ModuleCache
@@ -235,3 +236,13 @@ def test_a_symbol_that_has_to_be_a_sum_of_others(compiled, caplog):
                 np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
     assert len(compiled) == FEW + 1
     assert "p=0..1024, s=1..1024" in caplog.text
+
+
+def test_the_part_of_a_range_in_which_it_is_one_network_follows_from_values(compiled):
+    data = frames().SerializeToString()
+    session, other = Session(data), ort.InferenceSession(data)
+    for n in (9, 11, 14, 8, 15, 10):
+        x = np.random.default_rng(n).standard_normal((n, 6), np.float32)
+        given = {"x": x, "rate": np.array([8])}
+        np.testing.assert_array_equal(session.run(None, given)[0], other.run(None, given)[0])
+    assert len(compiled) == FEW + 1
