@@ -1,11 +1,7 @@
-"""Operators on symbolic extents, and shape arithmetic as exporters write it, at points.
-
-Each graph has an input ``x`` [n, m, 6] and one output, whose shape is left to whoever reads it.
-"""
+"""Operators on symbolic extents, and shape arithmetic as exporters write it, at points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,298 +12,20 @@ from onnx import TensorProto, helper
 import tilework as tw
 from tests.graph.onnx_models import save
 from tests.graph.run_symbolic import check
+from tests.graph.symbolic_graphs import (
+    GRAPHS,
+    INT,
+    POINTS,
+    RANGES,
+    Graph,
+    by_places,
+    file_of,
+    mean,
+    shifted_places,
+)
 from tests.graph.symbolic_models import Maker
 from tilework.errors import NetworkError
 from tilework.graph import from_onnx
-
-RANGES = {"n": "1..9:4", "m": "2..70:8,16"}
-POINTS = [{"n": 1, "m": 2}, {"n": 2, "m": 7}, {"n": 9, "m": 70}, {"n": 4, "m": 16}]
-FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-
-Graph = Callable[[Maker], str]
-
-
-def file_of(graph: Graph, folder: Path, shape: tuple[str | int, ...] = ("n", "m", 6)) -> Path:
-    g = Maker(3)
-    result = graph(g)
-    g.node("Identity", result, output="y")
-    kind = onnx.ValueInfoProto(name="y")
-    infos = [helper.make_tensor_value_info("x", FLOAT, list(shape))]
-    made = helper.make_graph(g.nodes, "one", infos, [kind], g.weights)
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    inferred = onnx.shape_inference.infer_shapes(model)
-    model.graph.output[0].CopyFrom(inferred.graph.output[0])
-    return save(model, folder / "one.onnx")
-
-
-def _flat_by_product(g: Maker) -> str:
-    count = g.node("Mul", g.dim("x", 0), g.dim("x", 1))
-    return g.node("Reshape", "x", g.node("Concat", count, g.ints(6), axis=0))
-
-
-def _flat_by_rest(g: Maker) -> str:
-    return g.node("Reshape", "x", g.node("Concat", g.ints(-1), g.dim("x", 1), axis=0))
-
-
-def _zeros_keep(g: Maker) -> str:
-    return g.node("Reshape", "x", g.ints(0, 0, 2, -1))
-
-
-def _reversed_shape(g: Maker) -> str:
-    shape = g.node("Slice", g.node("Shape", "x"), g.ints(-1), g.ints(-9), g.ints(0), g.ints(-1))
-    return g.node("Reshape", "x", shape)
-
-
-def _squeezed(g: Maker) -> str:
-    wide = g.node("Unsqueeze", "x", g.ints(0, 3))
-    return g.node("Squeeze", g.node("Neg", wide), g.ints(0, -2))
-
-
-def _halves(g: Maker) -> str:
-    half = g.node("Div", g.scalar_dim("x", 1), g.whole(2))
-    end = g.node("Unsqueeze", half, g.ints(0))
-    return g.node("Slice", "x", g.ints(0), end, g.ints(1))
-
-
-def _rests(g: Maker) -> str:
-    rest = g.node("Mod", g.dim("x", 1), g.ints(3))
-    whole = g.node("Sub", g.dim("x", 1), rest)
-    return g.node("Slice", "x", g.ints(0), g.node("Add", whole, rest), g.ints(1))
-
-
-def _scaled(g: Maker) -> str:
-    size = g.node("Cast", g.dim("x", 1), to=FLOAT)
-    size = g.node("Floor", g.node("Mul", size, g.weight(np.array([1.5], np.float32))))
-    size = g.node("Cast", size, to=INT)
-    shape = g.node("Concat", g.ints(1), size, axis=0)
-    return g.node("Expand", g.number(2.5), shape)
-
-
-def _ceiled(g: Maker) -> str:
-    size = g.node("Cast", g.dim("x", 1), to=FLOAT)
-    size = g.node("Ceil", g.node("Div", size, g.weight(np.array([3], np.float32))))
-    shape = g.node("Concat", g.node("Cast", size, to=INT), g.ints(2), axis=0)
-    return g.node("ConstantOfShape", shape, value=helper.make_tensor("v", FLOAT, [1], [0.5]))
-
-
-def _expanded(g: Maker) -> str:
-    shape = g.node("Concat", g.ints(1), g.dim("x", 0), g.ints(-1), axis=0)
-    ones = g.node(
-        "ConstantOfShape", g.node("Shape", shape), value=helper.make_tensor("v", INT, [1], [1])
-    )
-    unknown = g.node("Equal", shape, g.node("Mul", ones, g.whole(-1)))
-    return g.node(
-        "Expand", g.weight(np.arange(5.0, dtype=np.float32)), g.node("Where", unknown, ones, shape)
-    )
-
-
-def _tiled(g: Maker) -> str:
-    row = g.weight(np.arange(12, dtype=np.float32).reshape(1, 2, 6))
-    times = g.node("Concat", g.dim("x", 0), g.ints(3), g.ints(1), axis=0)
-    return g.node("Tile", row, times)
-
-
-def _shape_scattered(g: Maker) -> str:
-    shape = g.node("ScatterND", g.node("Shape", "x"), g.weight(np.array([[2]])), g.ints(1))
-    part = g.node("Slice", "x", g.ints(0), g.ints(1), g.ints(2))
-    return g.node("Add", part, g.node("ConstantOfShape", shape))
-
-
-def _counted(g: Maker) -> str:
-    places = g.node(
-        "Range", g.whole(1), g.node("Add", g.scalar_dim("x", 1), g.whole(1)), g.whole(2)
-    )
-    return g.node("Cast", places, to=FLOAT)
-
-
-def _down(g: Maker) -> str:
-    start = g.node("Sub", g.scalar_dim("x", 1), g.whole(1))
-    return g.node("Range", start, g.whole(-1), g.whole(-1))
-
-
-def _causal(g: Maker) -> str:
-    length = g.scalar_dim("x", 1)
-    at = g.node("Range", g.whole(0), length, g.whole(1))
-    later = g.node(
-        "Greater", g.node("Unsqueeze", at, g.ints(0)), g.node("Unsqueeze", at, g.ints(1))
-    )
-    return g.node("Where", later, g.number(-1e9), g.number(0.0))
-
-
-def _triangle(g: Maker) -> str:
-    shape = g.node("Concat", g.dim("x", 1), g.dim("x", 1), axis=0)
-    return g.node("Trilu", g.node("Expand", g.number(1.0), shape), g.whole(1), upper=0)
-
-
-def _extent_as_number(g: Maker) -> str:
-    total = g.node("ReduceSum", "x", g.ints(1), keepdims=0)
-    return g.node("Div", total, g.node("Cast", g.scalar_dim("x", 1), to=FLOAT))
-
-
-def _root_of_an_extent(g: Maker) -> str:
-    return g.node("Div", "x", g.node("Sqrt", g.node("Cast", g.scalar_dim("x", 1), to=FLOAT)))
-
-
-def _size_of_all(g: Maker) -> str:
-    return g.node("Mul", "x", g.node("Cast", g.node("Size", "x"), to=FLOAT))
-
-
-def _product_of_a_shape(g: Maker) -> str:
-    return g.node("Reshape", "x", g.node("ReduceProd", g.node("Shape", "x"), keepdims=1))
-
-
-def _sum_over_no_axes(g: Maker) -> str:
-    """The shape itself."""
-    shape = g.node("ReduceSum", g.node("Shape", "x"), noop_with_empty_axes=1, keepdims=0)
-    return g.node("Expand", g.number(2.5), shape)
-
-
-def _split_by_extents(g: Maker) -> str:
-    first = g.node("Div", g.dim("x", 1), g.ints(2))
-    sizes = g.node("Concat", first, g.node("Sub", g.dim("x", 1), first), axis=0)
-    g.nodes.append(helper.make_node("Split", ["x", sizes], ["front", "back"], axis=1))
-    return g.node("Concat", "back", "front", axis=1)
-
-
-def _last(g: Maker) -> str:
-    return g.node("Gather", "x", g.whole(-1), axis=1)
-
-
-def _backwards(g: Maker) -> str:
-    least = g.ints(-(2**63) + 1)
-    return g.node("Slice", "x", g.ints(-1), least, g.ints(1), g.ints(-1))
-
-
-def _every_third(g: Maker) -> str:
-    return g.node("Slice", "x", g.ints(1), g.ints(2**63 - 1), g.ints(1), g.ints(3))
-
-
-def _padded(g: Maker) -> str:
-    return g.node("Pad", "x", g.ints(0, 2, 1, 0, 1, 0), g.number(3.0))
-
-
-def _padded_by_an_extent(g: Maker) -> str:
-    zeros = g.ints(0, 0, 0)
-    pads = g.node("Concat", zeros, g.ints(0), g.dim("x", 0), g.ints(0), axis=0)
-    return g.node("Pad", "x", pads)
-
-
-def _padded_to_blocks(g: Maker) -> str:
-    """Up to a multiple along both dimensions: by what is missing, which may be nothing."""
-    zero = g.ints(0)
-    missing = [
-        g.node("Mod", g.node("Mul", g.dim("x", d), g.ints(-1)), g.ints(unit))
-        for d, unit in ((0, 3), (1, 4))
-    ]
-    padded = g.node(
-        "Pad", "x", g.node("Concat", missing[0], *[zero] * 3, missing[1], zero, axis=0)
-    )
-    return g.node("Reshape", padded, g.ints(0, -1, 4, 6))
-
-
-def _rest_towards_zero(g: Maker) -> str:
-    rest = g.node("Mod", g.dim("x", 1), g.ints(3), fmod=1)
-    whole = g.node("Sub", g.dim("x", 1), rest)
-    return g.node("Slice", "x", g.ints(0), g.node("Add", whole, rest), g.ints(1))
-
-
-def _edges(g: Maker) -> str:
-    return g.node("Pad", "x", g.ints(0, 1, 0, 0, 1, 0), mode="edge")
-
-
-def _mean(g: Maker) -> str:
-    return g.node("ReduceMean", "x", g.ints(1), keepdims=1)
-
-
-def _normal_along(g: Maker) -> str:
-    return g.node("LpNormalization", "x", axis=1)
-
-
-def _softmax_along(g: Maker) -> str:
-    return g.node("Softmax", "x", axis=1)
-
-
-def _log_softmax_along(g: Maker) -> str:
-    return g.node("LogSoftmax", "x", axis=1)
-
-
-def _mean_variance(g: Maker) -> str:
-    return g.node("MeanVarianceNormalization", "x", axes=[1, 2])
-
-
-def _position(g: Maker) -> str:
-    return g.node("ArgMax", "x", axis=1, keepdims=0)
-
-
-def _last_position(g: Maker) -> str:
-    return g.node("ArgMin", "x", axis=1, select_last_index=1)
-
-
-def _summed_up(g: Maker) -> str:
-    return g.node("CumSum", "x", g.whole(1))
-
-
-def _largest(g: Maker) -> str:
-    g.nodes.append(helper.make_node("TopK", ["x", g.ints(2)], ["values", "places"], axis=1))
-    return g.node("Add", "values", g.node("Cast", "places", to=FLOAT))
-
-
-def _similar(g: Maker) -> str:
-    return g.node("MatMul", "x", g.node("Transpose", "x", perm=[0, 2, 1]))
-
-
-def _einsum(g: Maker) -> str:
-    return g.node("Einsum", "x", "x", equation="nmd,nkd->nmk")
-
-
-def _joined(g: Maker) -> str:
-    return g.node("Concat", "x", g.node("Neg", "x"), "x", axis=1)
-
-
-def _doubled(g: Maker) -> str:
-    """Sums of a row and of all rows, at distances."""
-    y = g.node(
-        "Reshape",
-        g.node("Concat", "x", "x", axis=1),
-        g.node("Concat", g.dim("x", 0), g.ints(2), g.dim("x", 1), g.ints(6), axis=0),
-    )
-    return g.node("ReduceMax", y, g.ints(1), keepdims=0)
-
-
-def _by_places(g: Maker) -> str:
-    """Rows at the places of a grid, as masks of keys are read."""
-    rows, columns = (g.scalar_dim("x", d) for d in (0, 1))
-    places = [g.node("Range", g.whole(0), end, g.whole(1)) for end in (rows, columns)]
-    at = [
-        g.node("Unsqueeze", p, g.ints(*d)) for p, d in zip(places, ((1, 2), (0, 1)), strict=True)
-    ]
-    shape = g.node("Concat", g.dim("x", 0), g.ints(1), g.dim("x", 1), axis=0)
-    grid = [g.node("Unsqueeze", g.node("Expand", p, shape), g.ints(-1)) for p in at]
-    flat = g.node("ReduceSum", "x", g.ints(2), keepdims=0)
-    return g.node("GatherND", flat, g.node("Concat", *grid, axis=-1))
-
-
-def _shifted_places(g: Maker) -> str:
-    places = g.node("Range", g.whole(0), g.scalar_dim("x", 1), g.whole(1))
-    places = g.node("Add", places, g.scalar_dim("x", 0))
-    return g.node("Cast", g.node("Sub", places, g.whole(3)), to=FLOAT)
-
-
-def _first_row_replaced(g: Maker) -> str:
-    places = g.weight(np.array([[[4, -6]]]))
-    rows = g.weight(np.float32([[[7, 8]]]))
-    return g.node("ScatterElements", "x", places, rows, axis=2)
-
-
-def _dropped(g: Maker) -> str:
-    return g.node("Flatten", "x", axis=2)
-
-
-GRAPHS: dict[str, Graph] = {
-    name[1:].replace("_", " "): graph
-    for name, graph in list(globals().items())
-    if name.startswith("_") and callable(graph) and not name.startswith("__")
-}
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -324,9 +42,9 @@ def _refused(graph: Graph, folder: Path, ranges: dict[str, str] | None = None) -
 
 
 def test_grids_of_all_places_are_no_gathers(tmp_path: Path) -> None:
-    p = check(file_of(_by_places, tmp_path), RANGES, POINTS)
+    p = check(file_of(by_places, tmp_path), RANGES, POINTS)
     assert [c.name for c in p.calls] == ["reduce_sum"]
-    p = check(file_of(_shifted_places, tmp_path), RANGES, POINTS)
+    p = check(file_of(shifted_places, tmp_path), RANGES, POINTS)
     assert [c.name for c in p.calls] == ["arange"]
 
 
@@ -424,7 +142,7 @@ def test_what_data_decide_is_refused_with_its_node(tmp_path: Path) -> None:
 
 
 def test_ranges_that_make_no_sense_are_told(tmp_path: Path) -> None:
-    path = file_of(_mean, tmp_path)
+    path = file_of(mean, tmp_path)
     for ranges, words in (
         ({"n": "9..1"}, "symbol n: there is no number in 9..1"),
         ({"n": "1..9:10"}, "symbol n: its typical value 10 is not in 1..9"),
@@ -445,24 +163,24 @@ def test_ranges_that_make_no_sense_are_told(tmp_path: Path) -> None:
 
 
 def test_shapes_may_name_symbols_that_the_file_does_not(tmp_path: Path) -> None:
-    path = file_of(_mean, tmp_path, ("", "", 6))
+    path = file_of(mean, tmp_path, ("", "", 6))
     net = from_onnx(path, {"x": ("batch", "2*half", 6), "batch": "1..4", "half": "1..8"})
     assert [str(n) for n in net.inputs["x"].shape] == ["batch", "2*half", "6"]
 
 
 def test_declared_extents_may_be_arithmetic_of_symbols(tmp_path: Path) -> None:
-    path = file_of(_mean, tmp_path, ("n", "4*m", 6))
+    path = file_of(mean, tmp_path, ("n", "4*m", 6))
     net = from_onnx(path, {"n": "1..4", "m": "1..8"})
     assert [str(n) for n in net.inputs["x"].shape] == ["n", "4*m", "6"]
     assert from_onnx(path, {"n": (2,), "m": (3,)}).inputs["x"].shape == (2, 12, 6)
     with pytest.raises(NetworkError, match="for example --shape m=16, in Python"):
         from_onnx(path, {"n": (2,)})
-    hyphen = file_of(_mean, tmp_path, ("n", "input-length", 6))
+    hyphen = file_of(mean, tmp_path, ("n", "input-length", 6))
     assert from_onnx(hyphen, {"input-length": (5,)}).inputs["x"].shape == (1, 5, 6)
 
 
 def test_a_symbol_may_have_the_name_of_an_input(tmp_path: Path) -> None:
-    path = file_of(_mean, tmp_path, ("x", "m", 6))
+    path = file_of(mean, tmp_path, ("x", "m", 6))
     net = from_onnx(path, {"x": "1..4", "m": (5,)})
     assert [str(n) for n in net.inputs["x"].shape] == ["x", "5", "6"]
     assert from_onnx(path, {"x": (2,), "m": (5,)}).inputs["x"].shape == (2, 5, 6)
@@ -470,13 +188,13 @@ def test_a_symbol_may_have_the_name_of_an_input(tmp_path: Path) -> None:
 
 
 def test_numbers_make_a_static_network(tmp_path: Path) -> None:
-    path = file_of(_mean, tmp_path)
+    path = file_of(mean, tmp_path)
     assert from_onnx(path, {"n": (2,), "m": (5,)}).inputs["x"].shape == (2, 5, 6)
     assert from_onnx(path, {"n": "2..2", "m": (5,)}).inputs["x"].shape == (2, 5, 6)
 
 
 def test_the_number_of_a_symbol_may_stand_alone(tmp_path: Path) -> None:
-    path = file_of(_mean, tmp_path)
+    path = file_of(mean, tmp_path)
     net = from_onnx(path, {"n": 3, "m": np.int64(5)})
     assert net.inputs["x"].shape == from_onnx(path, {"x": [3, 5, 6]}).inputs["x"].shape
     session = tw.Session(path, shapes={"n": 3, "m": "1..9"}, cache=False)
