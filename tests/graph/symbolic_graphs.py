@@ -121,6 +121,14 @@ def down(g: Maker) -> str:
     return g.node("Range", start, g.whole(-1), g.whole(-1))
 
 
+def counted_by_floats(g: Maker) -> str:
+    """As many as from m down to -m, as PyTorch counts the steps of a float."""
+    length = g.node("Cast", g.scalar_dim("x", 1), to=FLOAT)
+    steps = g.node("Div", g.node("Sub", g.node("Neg", length), length), g.number(-1.0))
+    count = g.node("Cast", g.node("Ceil", steps), to=INT)
+    return g.node("Cast", g.node("Range", g.whole(0), count, g.whole(1)), to=FLOAT)
+
+
 def causal(g: Maker) -> str:
     length = g.scalar_dim("x", 1)
     at = g.node("Range", g.whole(0), length, g.whole(1))

@@ -65,9 +65,11 @@ class Share:
         return _exact_share(self.whole * other.whole, self.by * other.by)
 
     def over(self, other: Share) -> Share | None:
-        """The quotient by a positive number, of a whole one if it does not come out even."""
-        if isinstance(other.whole, Symbolic) or other.whole <= 0:
+        """The quotient by a known number, of a whole one if it does not come out even."""
+        if isinstance(other.whole, Symbolic) or other.whole == 0:
             return None
+        if other.whole < 0:
+            return Share(-self.whole, self.by).over(Share(-other.whole, other.by))
         by = self.by * other.whole
         if by & (by - 1) and (self.by != 1 or other.by != 1):
             return None
