@@ -10,11 +10,11 @@ import pytest
 
 from tests.graph.operator_cases import Cases
 from tests.graph.run_plan import relative_error, run_nodes
-from tests.graph.run_symbolic import check
+from tests.graph.run_symbolic import check, feeds_at, point_of, run_at
+from tests.graph.symbolic_graphs import file_of
 from tests.graph.symbolic_models import Maker
 from tests.graph.test_onnx_errors import refused
-from tests.graph.test_symbolic_shapes import file_of
-from tilework.graph import Builder, from_onnx
+from tilework.graph import Builder, from_onnx, plan
 from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.graph.onnx.convert.spectra import transformed
 from tilework.graph.onnx.values import Value
@@ -97,6 +97,28 @@ def test_stft_of_any_length(onesided: int, tmp_path: Path) -> None:
     path = file_of(graph, tmp_path, ("n", "m", 1))
     points = [{"n": n, "m": m} for n, m in ((1, 16), (2, 20), (1, 21), (3, 70))]
     check(path, {"n": "1..3", "m": "16..70:32"}, points)
+
+
+@pytest.mark.parametrize(
+    ("parts", "axis", "inverse", "onesided"),
+    [(1, 1, 0, 0), (1, 1, 0, 1), (2, 0, 1, 0), (2, 1, 0, 0), (1, 1, 1, 0)],
+)
+def test_dft_of_any_length(
+    parts: int, axis: int, inverse: int, onesided: int, tmp_path: Path
+) -> None:
+    def graph(g: Maker) -> str:
+        return g.node("DFT", "x", axis=axis, inverse=inverse, onesided=onesided)
+
+    path = file_of(graph, tmp_path, ("n", "m", parts))
+    net = from_onnx(path, {"n": "1..5", "m": "2..70:32"})
+    planned = plan(net)
+    transform = np.fft.ifft if inverse else np.fft.rfft if onesided else np.fft.fft
+    for n, m in ((1, 2), (2, 7), (5, 70)):
+        at = point_of(net, {"n": n, "m": m})
+        (x,) = feeds_at(net, at)
+        (y,) = run_at(planned, at, x)
+        signal = x[..., 0] + 1j * x[..., 1] if parts == 2 else x[..., 0]
+        assert relative_error(y[..., 0] + 1j * y[..., 1], transform(signal, axis=axis)) < 2e-6
 
 
 @pytest.mark.parametrize("edges", [(0.0, 8000.0), (300.0, 3000.0)])

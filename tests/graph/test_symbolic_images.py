@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.microsoft_models import run_runtime
 from tests.graph.run_symbolic import check, feeds_at, point_of, reference, run_at
+from tests.graph.symbolic_graphs import Graph, file_of
 from tests.graph.symbolic_models import Maker
-from tests.graph.test_symbolic_shapes import Graph, file_of
 from tilework.errors import NetworkError
 from tilework.graph import from_onnx, plan
 

@@ -7,6 +7,7 @@ shorter ones (Cooley and Tukey, 1965).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Value, constant, room, value
+from tilework.index.extents import Extent, known, most, shape_text
 from tilework.index.symbols import Symbolic
 
 _DIRECT = 2**20  # elements of a table that is multiplied by instead of splitting the transform
@@ -45,7 +47,7 @@ def _table(n: int, parts: int, length: int, inverse: bool, onesided: bool) -> ND
 
 def _cut(x: Value, n: int) -> Value:
     """The first n entries of the second dimension, with zeros if there are not so many."""
-    have = x.sizes[1]
+    have = x.shape[1]
     if have >= n:
         return x.part(1, 0, n)
     return x.op("pad", before=(0, 0, 0), after=(0, n - have, 0), value=0.0)
@@ -66,11 +68,12 @@ def transformed(x: Value, length: int, inverse: bool = False, onesided: bool = F
     Raises:
         Unsupported: the length has no divisors, and is too large for a table.
     """
-    rows, _, parts = x.sizes
+    rows, _, parts = x.shape
     frequencies = length // 2 + 1
     x = _cut(x, frequencies if inverse and onesided else length)
-    n = x.sizes[1]
+    n = known(x.shape[1])
     out, size = (length, 1) if inverse and onesided else (frequencies if onesided else length, 2)
+    parts = known(parts)
     if n * parts * out * size <= _DIRECT:
         table = _table(n, parts, length, inverse, onesided)
         return x.reshape(rows, -1).op("dense", table).reshape(rows, out, size)
@@ -81,7 +84,7 @@ def transformed(x: Value, length: int, inverse: bool = False, onesided: bool = F
 
 def _mirrored(x: Value, length: int) -> Value:
     """All frequencies of a real signal, of which x has those that are not negative."""
-    count = length - x.sizes[1]
+    count = length - known(x.shape[1])
     if not count:
         return x
     back = x.part(1, count, count, -1) * np.array([1.0, -1.0])
@@ -94,7 +97,7 @@ def _split(x: Value, length: int, inverse: bool) -> Value:
     Of ``length = a b`` first b transforms of every b-th number, then the result times the roots
     of unity, then a transforms of b numbers.
     """
-    rows, _, parts = x.sizes
+    rows, parts = x.shape[0], known(x.shape[2])
     a = next(d for d in range(math.isqrt(length), 0, -1) if length % d == 0)
     if a == 1 or 4 * length * length <= _DIRECT // 16:
         if 2 * length * parts * length > _LARGEST:
@@ -108,18 +111,50 @@ def _split(x: Value, length: int, inverse: bool) -> Value:
     y = columns.op("dense", _table(a, parts, a, inverse, False)).reshape(rows, b, a, 2)
     angle = (2 if inverse else -2) * np.pi * (np.outer(range(b), range(a)) % length) / length
     cos, sin = np.cos(angle)[..., None], np.sin(angle)[..., None]
-    swapped = y.op("slice", begin=(0, 0, 0, 1), size=y.sizes, stride=(1, 1, 1, -1))
+    swapped = y.op("slice", begin=(0, 0, 0, 1), size=y.shape, stride=(1, 1, 1, -1))
     y = y * np.repeat(cos, 2, -1) + swapped * np.concatenate([-sin, sin], -1)
     z = _split(y.transpose(0, 2, 1, 3).reshape(rows * a, b, 2), b, inverse)
     return z.reshape(rows, a, b, 2).transpose(0, 2, 1, 3).reshape(rows, length, 2)
 
 
+def _of_any_length(x: Value, inverse: bool, onesided: bool) -> Value:
+    """The same as `transformed` where a run decides n: it computes the table, too.
+
+    Raises:
+        Unsupported: n may be too large for a table, or it goes back to a real signal.
+    """
+    _, n, parts = x.shape
+    longest = most(n)
+    if inverse and onesided:
+        raise Unsupported(f"back from {n} frequencies, as a run decides, to a real signal")
+    if 2 * longest * longest > _LARGEST:
+        raise Unsupported(f"{n} numbers, as a run decides, may be {longest}, which are too many")
+
+    def whole(shape: tuple[Extent, ...], axis: int, start: Extent, step: int) -> Value:
+        attrs: dict[str, Any] = {"shape": shape, "axis": axis, "start": start, "step": step}
+        return Value(x.c, x.c.op("arange", **attrs, dtype="int32"))
+
+    frequencies, all_of = n // 2 + 1 if onesided else n, whole((), 0, n, 0)
+    steps = whole((frequencies, 1), 0, 0, 1) * whole((1, n), 1, 0, 1)
+    turns = steps.op("floor_mod", all_of).cast(x.dtype) / all_of.cast(x.dtype)
+    waves = [(turns * (2 * math.pi)).op(wave) for wave in ("cos", "sin")]
+    even, odd = (x.op("einsum", w, equation="rnp,kn->rkp") for w in waves)
+    if parts == 1:  # x e^-it = x cos t - i x sin t
+        y = even.op("concat", odd if inverse else odd * -1.0, axis=2)
+    else:
+        crossed = odd.op("slice", begin=(0, 0, 1), size=odd.shape, stride=(1, 1, -1))
+        y = even + crossed * np.array([-1.0, 1.0] if inverse else [1.0, -1.0])
+    return y / all_of.cast(x.dtype) if inverse else y
+
+
 def _dft(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x = value(c, node.input[0])
-    rank = len(x.sizes)
-    if rank < 2 or x.sizes[-1] not in (1, 2):
-        raise Unsupported(f"the last dimension of {list(x.sizes)} must be 1, or 2 if complex")
+    rank = len(x.shape)
+    if rank < 2 or x.shape[-1] not in (1, 2):
+        raise Unsupported(
+            f"the last dimension of {shape_text(x.shape)} must be 1, or 2 if complex"
+        )
     axis = int(a.get("axis", 1))
     if c.opset >= 20:
         axis = c.ints(node.input[2], "the axis")[0] if optional(node, 2) else -2
@@ -127,18 +162,22 @@ def _dft(c: OnnxContext, node: NodeProto) -> str:
     if axis == rank - 1:
         raise Unsupported("the axis is that of real and imaginary parts")
     inverse, onesided = bool(a.get("inverse", 0)), bool(a.get("onesided", 0))
-    if onesided and x.sizes[-1] != 1 + inverse:
+    if onesided and x.shape[-1] != 1 + inverse:
         raise Unsupported("with onesided=1 the signal must be real, and its spectrum complex")
-    n = x.sizes[axis]
+    n = x.shape[axis]
     length = 2 * (n - 1) if inverse and onesided else n
     if optional(node, 1):
-        (length,) = c.ints(node.input[1], "the length")
-    if length < 1:
+        (length,) = c.extents(node.input[1], "the length")
+    if most(length) < 1:
         raise Unsupported(f"a transform of {length} numbers")
     order = (*(d for d in range(rank) if d not in (axis, rank - 1)), axis, rank - 1)
     rows = computed(x).transpose(*order)
-    y = transformed(rows.reshape(-1, n, x.sizes[-1]), length, inverse, onesided)
-    y = y.reshape(*rows.sizes[:-2], *y.sizes[1:])
+    rows = rows.reshape(-1, n, x.shape[-1])
+    if isinstance(n, Symbolic) and n == length:
+        y = _of_any_length(rows, inverse, onesided)
+    else:
+        y = transformed(rows, known(length), inverse, onesided)
+    y = y.reshape(*(x.shape[d] for d in order[:-2]), *y.shape[1:])
     return y.transpose(*(order.index(d) for d in range(rank))).cast(x.dtype).name
 
 
