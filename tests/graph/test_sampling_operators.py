@@ -13,6 +13,9 @@ from onnx.reference import ReferenceEvaluator
 import tilework as tw
 from tests.graph.operator_cases import TARGET, Cases
 from tests.graph.run_plan import run_plan
+from tests.graph.run_symbolic import check
+from tests.graph.symbolic_graphs import file_of
+from tests.graph.symbolic_models import Maker
 from tests.graph.test_onnx_errors import refused
 from tilework.graph import from_onnx
 
@@ -48,6 +51,27 @@ def test_volumes(align: int, tmp_path: Path) -> None:
         whole = x if padding != "reflection" else y  # divides by the extent less one
         c.node("GridSample", whole, grid, mode=mode, padding_mode=padding, align_corners=align)
     c.check(tmp_path, reference=False, export=False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "padding", "align"),
+    [("linear", "zeros", 0), ("linear", "border", 1), ("nearest", "reflection", 0),
+     ("cubic", "reflection", 1), ("cubic", "zeros", 0)],
+)  # fmt: skip
+def test_maps_of_any_size(mode: str, padding: str, align: int, tmp_path: Path) -> None:
+    def graph(g: Maker) -> str:
+        flat = g.node("Transpose", "x", perm=[0, 2, 3, 1])
+        grid = g.node("Slice", flat, g.ints(1), g.ints(3), g.ints(3))
+        attrs = {"mode": mode, "padding_mode": padding, "align_corners": align}
+        old = {"linear": "bilinear", "cubic": "bicubic"}
+        return g.node("GridSample", "x", grid, **{**attrs, "mode": old.get(mode, mode)})
+
+    path = file_of(graph, tmp_path, ("n", 3, "m", 6))
+    check(
+        path,
+        {"n": "1..3", "m": "2..40:16"},
+        [{"n": n, "m": m} for n, m in ((1, 2), (3, 7), (2, 40))],
+    )
 
 
 def evaluated(c: Cases, tmp_path: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -16,9 +16,11 @@ from tilework.dtypes import numpy_dtype
 from tilework.frozen import frozen
 from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.index.extents import Extent, known_shape
+from tilework.index.symbols import Symbolic
 
-Operand = Union["Value", float, np.ndarray]
-"""A number or an array becomes a constant of the other operand's element type."""
+Operand = Union["Value", float, np.ndarray, Symbolic]
+"""A number or an array becomes a constant of the other operand's element type, an extent that a
+run brings a value of it."""
 
 
 @frozen(eq=False)
@@ -53,6 +55,8 @@ class Value:
         return constant(self.c, np.asarray(array).astype(numpy_dtype(self.dtype)))
 
     def _name_of(self, other: Operand) -> str:
+        if isinstance(other, Symbolic):
+            return arange(self.c, (), start=other, step=0, dtype=self.dtype).name
         return other.name if isinstance(other, Value) else self.constant(other).name
 
     def __add__(self, other: Operand) -> Value:
@@ -88,7 +92,7 @@ class Value:
     def __or__(self, other: Value) -> Value:
         return self.op("logical_or", other)
 
-    def clamped(self, low: float, high: float) -> Value:
+    def clamped(self, low: float, high: Operand) -> Value:
         """Within ``low`` to ``high``; NaN becomes ``low``."""
         return self.constant(low).op("at_least", self).op("at_most", high)
 
@@ -147,6 +151,19 @@ def constant(c: OnnxContext, array: np.ndarray) -> Value:
     room(c, array.nbytes // 8)
     array = np.asarray(array, order="C")
     return Value(c, c.b.constant(array, "table" if array.ndim else "scalar"))
+
+
+def arange(
+    c: OnnxContext,
+    shape: tuple[Extent, ...],
+    axis: int = 0,
+    *,
+    start: Extent = 0,
+    step: int = 1,
+    dtype: str = "int32",
+) -> Value:
+    """Whole numbers that rise along one dimension; with a step of 0 the same everywhere."""
+    return Value(c, c.op("arange", shape=shape, axis=axis, start=start, step=step, dtype=dtype))
 
 
 def value(c: OnnxContext, name: str) -> Value:

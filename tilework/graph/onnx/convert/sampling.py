@@ -15,8 +15,10 @@ from tilework.dtypes import NARROW_FLOATS
 from tilework.frozen import frozen
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
 from tilework.graph.onnx.protos import NodeProto
-from tilework.graph.onnx.values import Value, room, value
+from tilework.graph.onnx.values import Operand, Value, arange, room, value
 from tilework.graph.operators.base import FLOATS
+from tilework.index.extents import Extent, known, shape_text
+from tilework.index.symbols import Symbolic
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # names of operator set 16
 _PADDING = ("zeros", "border", "reflection")
@@ -45,9 +47,9 @@ class Rules:
     align_corners: bool = False
 
     def __post_init__(self) -> None:
-        for given, known in ((self.mode, tuple(_OFFSETS)), (self.padding, _PADDING)):
-            if given not in known:
-                raise Unsupported(f"unknown mode '{given}'; known: {', '.join(known)}")
+        for given, names in ((self.mode, tuple(_OFFSETS)), (self.padding, _PADDING)):
+            if given not in names:
+                raise Unsupported(f"unknown mode '{given}'; known: {', '.join(names)}")
 
 
 def computed(x: Value) -> Value:
@@ -57,12 +59,12 @@ def computed(x: Value) -> Value:
 
 def rows_of_channels(x: Value, groups: int = 1) -> Value:
     """Feature maps [N, C, ...] as rows [N * places * groups, C / groups]."""
-    n, channels = x.sizes[:2]
+    n, channels = x.shape[:2]
     flat = x.reshape(n, channels, -1).transpose(0, 2, 1)
     return flat.reshape(-1, channels // groups)
 
 
-def sampled(rows: Value, size: Sequence[int], places: Sequence[Value], rules: Rules) -> Value:
+def sampled(rows: Value, size: Sequence[Extent], places: Sequence[Value], rules: Rules) -> Value:
     """Interpolated rows of channels.
 
     Args:
@@ -75,7 +77,7 @@ def sampled(rows: Value, size: Sequence[int], places: Sequence[Value], rules: Ru
     Returns:
         [N, P, G, C / G].
     """
-    n, p, groups = places[0].sizes
+    n, p, groups = *places[0].shape[:2], known(places[0].shape[2])
     rank, offsets = len(size), _OFFSETS[rules.mode]
     at: Value | None = None  # row of each tap, without the batch and the group
     weight: Value | None = None
@@ -93,17 +95,15 @@ def sampled(rows: Value, size: Sequence[int], places: Sequence[Value], rules: Ru
             share = _polynomial((place - tap).op("abs"), rules.mode, along)
             weight = share if weight is None else weight * share
         if rules.padding == "zeros":
-            within = (tap >= 0) & (tap <= extent - 1)
+            within = (tap >= 0) & tap.op("less_equal", extent - 1)
             inside = within if inside is None else inside & within
         elif rules.padding == "reflection" and rules.mode == "cubic":
             tap = _reflected(tap, extent, rules.align_corners)
         index = tap.clamped(0, extent - 1).cast("int32")  # no place of data is read as it is
         at = index if at is None else at * extent + index
     assert at is not None
-    room(rows.c, n)
-    first = np.arange(n).reshape(n, 1, 1, *(1,) * rank) * math.prod(size)
     group = np.arange(groups).reshape(1, 1, groups, *(1,) * rank)
-    at = (at + first) * groups + group
+    at = (at + _firsts(rows.c, n, math.prod(size), rank)) * groups + group
     taps = rows.op("take", at.reshape(n, p, groups, -1), axis=0, negative=False)
     if weight is not None:
         taps = computed(taps)
@@ -113,6 +113,15 @@ def sampled(rows: Value, size: Sequence[int], places: Sequence[Value], rules: Ru
     if weight is None:
         return taps.reshape(n, p, groups, -1)
     return taps.op("reduce_sum", axes=(3,), keepdims=False).cast(rows.dtype)
+
+
+def _firsts(c: OnnxContext, n: Extent, size: Extent, rank: int) -> Operand:
+    """Where each of n feature maps begins, of so many rows; [n, 1, 1, ...]."""
+    ones = (1,) * (2 + rank)
+    if isinstance(n, Symbolic) or isinstance(size, Symbolic):
+        return arange(c, (n, *ones)) * size
+    room(c, n)
+    return np.arange(n).reshape(n, *ones) * size
 
 
 def _polynomial(distance: Value, mode: str, shape: Sequence[int]) -> Value:
@@ -126,7 +135,7 @@ def _polynomial(distance: Value, mode: str, shape: Sequence[int]) -> Value:
     return total
 
 
-def _brought_in(place: Value, extent: int, rules: Rules) -> Value:
+def _brought_in(place: Value, extent: Extent, rules: Rules) -> Value:
     """The coordinate that is read; each tap of a cubic one is brought in by itself."""
     if rules.padding == "reflection":
         return _reflected(place, extent, rules.align_corners)
@@ -136,17 +145,18 @@ def _brought_in(place: Value, extent: int, rules: Rules) -> Value:
     return place
 
 
-def _reflected(place: Value, extent: int, align_corners: bool) -> Value:
+def _reflected(place: Value, extent: Extent, align_corners: bool) -> Value:
     """``place`` thrown back by the borders until it is between them."""
     low, length = (0.0, extent - 1) if align_corners else (-0.5, extent)
     if length == 0:
         return place * 0
+    high = low + length if isinstance(length, int) else place.constant(low) + length
     beyond = (place - low).op("abs")
     times = (beyond / length).op("floor")
     rest = beyond - times * length
     even = (times - (times * 0.5).op("floor") * 2) < 0.5
-    inside = (rest + low).where(even, rest * -1 + (low + length))
-    return inside.clamped(low, low + length)  # without NaN
+    inside = (rest + low).where(even, rest * -1 + high)
+    return inside.clamped(low, high)  # without NaN
 
 
 def _grid_sample(c: OnnxContext, node: NodeProto) -> str:
@@ -156,10 +166,10 @@ def _grid_sample(c: OnnxContext, node: NodeProto) -> str:
         _MODES.get(mode, mode), a.get("padding_mode", "zeros"), bool(a.get("align_corners", 0))
     )
     x, grid = value(c, node.input[0]), computed(value(c, node.input[1]))
-    n, channels, *size = x.sizes
-    rank, out = len(size), grid.sizes[1:-1]
-    if not size or grid.sizes != (n, *out, rank) or len(out) != rank:
-        raise Unsupported(f"a grid {list(grid.sizes)} does not fit {list(x.sizes)}")
+    n, channels, *size = x.shape
+    rank, out = len(size), grid.shape[1:-1]
+    if not size or grid.shape != (n, *out, rank) or len(out) != rank:
+        raise Unsupported(f"a grid {shape_text(grid.shape)} does not fit {shape_text(x.shape)}")
     if rules.mode != "nearest" and x.dtype not in FLOATS:
         raise Unsupported(f"values of {x.dtype} cannot be interpolated")
     places = []

@@ -7,7 +7,6 @@ shorter ones (Cooley and Tukey, 1965).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,8 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.sampling import computed
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.protos import NodeProto
-from tilework.graph.onnx.values import Value, constant, room, value
-from tilework.index.extents import Extent, known, most, shape_text
+from tilework.graph.onnx.values import Value, arange, constant, room, value
+from tilework.index.extents import known, most, shape_text
 from tilework.index.symbols import Symbolic
 
 _DIRECT = 2**20  # elements of a table that is multiplied by instead of splitting the transform
@@ -130,13 +129,9 @@ def _of_any_length(x: Value, inverse: bool, onesided: bool) -> Value:
     if 2 * longest * longest > _LARGEST:
         raise Unsupported(f"{n} numbers, as a run decides, may be {longest}, which are too many")
 
-    def whole(shape: tuple[Extent, ...], axis: int, start: Extent, step: int) -> Value:
-        attrs: dict[str, Any] = {"shape": shape, "axis": axis, "start": start, "step": step}
-        return Value(x.c, x.c.op("arange", **attrs, dtype="int32"))
-
-    frequencies, all_of = n // 2 + 1 if onesided else n, whole((), 0, n, 0)
-    steps = whole((frequencies, 1), 0, 0, 1) * whole((1, n), 1, 0, 1)
-    turns = steps.op("floor_mod", all_of).cast(x.dtype) / all_of.cast(x.dtype)
+    frequencies = n // 2 + 1 if onesided else n
+    steps = arange(x.c, (frequencies, 1)) * arange(x.c, (1, n), 1)
+    turns = steps.op("floor_mod", n).cast(x.dtype) / n
     waves = [(turns * (2 * math.pi)).op(wave) for wave in ("cos", "sin")]
     even, odd = (x.op("einsum", w, equation="rnp,kn->rkp") for w in waves)
     if parts == 1:  # x e^-it = x cos t - i x sin t
@@ -144,7 +139,7 @@ def _of_any_length(x: Value, inverse: bool, onesided: bool) -> Value:
     else:
         crossed = odd.op("slice", begin=(0, 0, 1), size=odd.shape, stride=(1, 1, -1))
         y = even + crossed * np.array([-1.0, 1.0] if inverse else [1.0, -1.0])
-    return y / all_of.cast(x.dtype) if inverse else y
+    return y / n if inverse else y
 
 
 def _dft(c: OnnxContext, node: NodeProto) -> str:
