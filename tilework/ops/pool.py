@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tilework import te
 from tilework.dtypes import finite_range
-from tilework.index.extents import Extent, known_shape
+from tilework.index.extents import Extent
 from tilework.ops.conv import output_sizes, window
 from tilework.ops.pad import pad
 from tilework.ops.storage import computed
@@ -150,18 +150,20 @@ def max_pool_positions(
     )
 
 
+def _longest(extent: Extent, windows: int) -> Extent:
+    """Elements of the longest window; at most so many where a run decides the extent."""
+    if isinstance(extent, int):
+        return max(-(-(i + 1) * extent // windows) - i * extent // windows for i in range(windows))
+    return (extent + 2 * (windows - 1)) // windows
+
+
 def adaptive_pool(data: te.Tensor, size: Sequence[int], kind: str) -> te.Tensor:
     """Mean (``"avg"``) or maximum (``"max"``) of windows that share out each axis evenly.
 
     Window i of m along an axis of n elements goes from ``i*n // m`` to ``((i+1)*n - 1) // m``.
     """
-    n, c = data.shape[0], data.shape[-1]
-    extents = known_shape(data.shape[1:-1])  # whose remainders say how long the windows are
-    kernel = [
-        max(-(-(i + 1) * e // m) - i * e // m for i in range(m))
-        for e, m in zip(extents, size, strict=True)
-    ]
-    taps = _taps(kernel)
+    n, *extents, c = data.shape
+    taps = _taps([_longest(e, m) for e, m in zip(extents, size, strict=True)])
     neutral = 0.0 if kind == "avg" else finite_range(computed(data[(0,) * data.ndim]).dtype)[0]
 
     def edges(i: te.Expr, d: int) -> tuple[te.Expr, te.Expr]:
