@@ -73,6 +73,19 @@ def test_images_that_are_halved_and_doubled_are_multiples(tmp_path: Path) -> Non
     assert from_onnx(path, found).symbols
 
 
+def test_places_say_what_names_do_not(tmp_path: Path) -> None:
+    g = Maker()
+    g.node("Concat", g.node("Flatten", "x"), g.node("Flatten", "y"), axis=1, output="z")
+    shapes = {"x": ["s6", 3, "s37", "s46"], "y": ["s6", "s9", 2], "z": [None, None]}
+    infos = [helper.make_tensor_value_info(n, 1, shape) for n, shape in shapes.items()]
+    graph = helper.make_graph(g.nodes, "one", infos[:2], infos[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    size, length = "32..1024:224,512", "1..1024:16,128,384"
+    assert usual_ranges(file_of(model, tmp_path)) == {
+        "s6": "1..16:1", "s37": size, "s46": size, "s9": length,
+    }  # fmt: skip
+
+
 def test_a_number_where_a_node_leaves_only_one(tmp_path: Path) -> None:
     g = Maker()
     g.node("Add", "x", g.table(8, 6), output="y")

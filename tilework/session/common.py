@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -205,28 +205,31 @@ def ranges_of(
 
 
 def _texts(
-    columns: Mapping[Column, tuple[int, ...]], longest: int, inputs: Container[str]
+    columns: Mapping[Column, tuple[int, ...]], longest: int, places: Mapping[str, Sequence[Column]]
 ) -> tuple[dict[Column, int | str], dict[str, str]]:
     """What stands for dimensions, by their names or values; and the ranges of its symbols."""
     from tilework.graph.onnx.symbols import evaluated
-    from tilework.graph.onnx.usual import range_around
+    from tilework.graph.onnx.usual import range_around, words_of
 
     texts: dict[Column, int | str] = {}
     ranges: dict[str, str] = {}
     names = {name: 1 for name in columns if isinstance(name, str)}
     sums = [n for n in names if evaluated(n, {m: 1 for m in names if m != n}) is not None]
+    varies = {p: p if len(set(values)) > 1 else values[0] for p, values in columns.items()}
+    words = words_of([varies[p] for p in each] for each in places.values())
     for number, (place, values) in enumerate(columns.items()):
         step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
         name = re.sub(r"\W", "_", place) if isinstance(place, str) else f"extent_{number}"
-        name += f"_by_{step}" * (step > 1) + "_" * (name in inputs)
+        name += f"_by_{step}" * (step > 1) + "_" * (name in places)
         if len(set(values)) == 1:
             texts[place] = values[0]
         elif place not in sums:
             texts[place] = f"{step}*{name}" if step > 1 else name
-            ranges[name] = range_around(name, values, _TYPICAL, step)
+            word = "batch" if words.get(place) == "batch" else ""  # images may be of any size
+            ranges[name] = range_around(name, values, _TYPICAL, step, word)
     for name in sums:
-        words = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", name)
-        texts.setdefault(name, words)
+        text = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", name)
+        texts.setdefault(name, text)
     return texts, ranges
 
 

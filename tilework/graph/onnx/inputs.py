@@ -305,8 +305,13 @@ def has_free_extents(value: Any) -> bool:
     return dims is None or any(_fixed(d) is None for d in dims)
 
 
+def shapes_declared(inputs: Sequence[Any]) -> list[list[int | str]]:
+    """Shapes of a model's inputs: numbers and symbols; an empty text is neither."""
+    tensors = (i for i in inputs if i.type.HasField("tensor_type"))
+    return [[_fixed(d) or symbol_in(d) for d in _dims(i) or []] for i in tensors]
+
+
 def symbols_declared(inputs: Sequence[Any]) -> list[str]:
     """The symbols of a model's inputs, in the order in which they come."""
-    dims = (d for i in inputs if i.type.HasField("tensor_type") for d in _dims(i) or [])
-    texts = filter(None, map(symbol_in, dims))
+    texts = [n for shape in shapes_declared(inputs) for n in shape if isinstance(n, str) and n]
     return list(dict.fromkeys(name for text in texts for name in names_in(text)))

@@ -1,5 +1,6 @@
 """Ranges for symbols of which nothing is said: those that names suggest, as far as nodes allow.
 
+Where a name says nothing, as ``s72`` does, its place among the inputs may: first is the batch.
 A table of 512 positions ends the range of the length that it is sliced by; a mask of ``total``
 keys beside ``past + seq`` of them says what ``total`` is. Where a node becomes something else at
 some points of a range, the range keeps those at which it is what it is at the least typical one.
@@ -7,7 +8,7 @@ some points of a range, the range keeps those at which it is what it is at the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded
 from tilework.graph.onnx.importer import convert, opened, telling
-from tilework.graph.onnx.inputs import Values, symbols_declared
+from tilework.graph.onnx.inputs import Values, shapes_declared, symbols_declared
 from tilework.graph.onnx.protos import ModelProto
 from tilework.graph.onnx.ranges import Given, Shapes, is_range, symbol_of
 from tilework.graph.onnx.symbols import evaluated
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
     from tilework.graph.onnx.files import ReadModel
     from tilework.graph.onnx.places import Places
 
+_LENGTH = (1, 1024, (16, 128, 384))
 _USUAL: tuple[tuple[tuple[str, ...], tuple[int, int, tuple[int, ...]]], ...] = (
     (("batch", "samples"), (1, 16, (1,))),
     (("total", "past_and", "past_plus"), (1, 3072, (64, 512))),
     (("past", "cache"), (1, 2048, (64, 512))),
     (("height", "width", "image"), (32, 1024, (224, 512))),
+    (("seq", "len", "time", "frame", "token", "step"), _LENGTH),
 )
 _STEP = 32
 """What sizes of images are multiples of where a network halves them and doubles them again."""
-_LENGTH = (1, 1024, (16, 128, 384))
-"""Of all others."""
+_COLOURS = (1, 3, 4)
+"""Channels of an image."""
 _TRIES = 24
 
 
@@ -58,10 +61,11 @@ def usual_ranges(
     """
     model, places, label = opened(source)
     names = symbols_declared(model.graph.input)
-    ranges = {name: _usual(name) for name in names if not _follows(name, names)}
+    words = words_of(shapes_declared(model.graph.input))
+    ranges = {n: _usual(n, words.get(n, "")) for n in names if not _follows(n, names)}
     with telling(label):
         try:
-            return _of_one_network(model, places, ranges, {}, values)
+            return _of_one_network(model, places, {**ranges}, {}, values)
         except NetworkError:
             steps = {n: f"{n}_by_{_STEP}" for n, one in ranges.items() if one.low == _STEP}
             if not steps:
@@ -100,16 +104,34 @@ def narrowed(
         return {name: as_given.get((name, what), what) for name, what in parts.items()}
 
 
-def range_around(name: str, seen: Sequence[int], most: int, step: int = 1) -> str:
+def words_of(shapes: Iterable[Sequence[Hashable]]) -> dict[Hashable, str]:
+    """What the places of extents in the inputs say of them: ``batch`` or ``image``.
+
+    Args:
+        shapes: of the inputs; a number is known, all else names an extent that is not.
+    """
+    words: dict[Hashable, set[str]] = {}
+    for shape in shapes:
+        vary = [d for d, n in enumerate(shape) if not isinstance(n, int)]
+        coloured = len(shape) == 4 and shape[1] in _COLOURS
+        for d in vary:
+            word = "image" if coloured and d > 1 and vary[-2:] == [2, 3] else ""
+            word = "batch" if d == 0 and (len(vary) > 1 or len(shape) > 3) else word
+            words.setdefault(shape[d], set()).add(word)
+    return {n: each.pop() for n, each in words.items() if len(each) == 1}
+
+
+def range_around(name: str, seen: Sequence[int], most: int, step: int = 1, word: str = "") -> str:
     """The usual range of a symbol, with room for twice of what was seen where that is not within.
 
     Args:
         name: of the symbol.
+        word: what its place says, see `words_of`.
         seen: values that it has had.
         most: typical values at most; they are of those seen, the least and the largest among them.
         step: the range is of the steps of this length that a value takes.
     """
-    usual = _usual(name)
+    usual = _usual(name, word)
     values = sorted({n // step for n in seen} - {0}) or [1]
     last = len(values) - 1
     typicals = {values[round(last * n / (most - 1))] for n in range(most)}
@@ -141,9 +163,15 @@ def _of_one_network(
     return shapes
 
 
-def _usual(name: str) -> Symbol:
+def _usual(name: str, word: str) -> Symbol:
     low, high, typicals = next(
-        (usual for words, usual in _USUAL if any(w in name.lower() for w in words)), _LENGTH
+        (
+            usual
+            for n in (name, word)
+            for words, usual in _USUAL
+            if any(w in n.lower() for w in words)
+        ),
+        _LENGTH,
     )
     return Symbol(name, low, high, typicals)
 
@@ -168,6 +196,7 @@ def _narrowed(ranges: dict[str, Symbol], equal: dict[str, Given], undecided: Und
     symbols = [ranges[s.name] for s in symbols_of((a, b)) if s.name in ranges]
     given = {s.name: s for s in symbols_of((a, b))}
     at = {s: ranges.get(n, s).typicals[0] for n, s in given.items()}
+    lows = {given[s.name]: s.low for s in symbols}
     holds = COMPARE[undecided.what]
 
     def same(name: str, number: int) -> bool:
@@ -181,6 +210,9 @@ def _narrowed(ranges: dict[str, Symbol], equal: dict[str, Given], undecided: Und
         (one,) = symbols
         low = _last(one.typicals[0], one.low, lambda n: same(one.name, n))
         high = _last(one.typicals[0], one.high, lambda n: same(one.name, n))
+    elif symbols and bool(holds(*(value_at(x, {**at, **lows}) for x in (a, b)))) != wanted:
+        one = max(symbols, key=lambda s: s.typicals[0] / max(s.low, 1))
+        low, high = min(one.typicals[0], max(1, 2 * one.low)), one.high
     elif symbols:
         one = max(symbols, key=lambda s: s.high / s.typicals[0])
         low, high = one.low, max(one.typicals[0], one.high // 2)
