@@ -36,6 +36,18 @@ def _to_twice(g: Maker) -> str:
     return g.node("Resize", "x", "", "", sizes, mode="linear")
 
 
+def _to_size(mode: str, coordinates: str, nearest: str = "floor") -> Graph:
+    """To sizes that are no multiples, one of them of a known one."""
+
+    def graph(g: Maker) -> str:
+        longer = g.node("Add", g.node("Div", g.dim("x", 2), g.ints(3)), g.ints(2))
+        sizes = g.node("Concat", g.dim("x", 0), g.ints(3), longer, g.dim("x", 2), axis=0)
+        attrs = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
+        return g.node("Resize", "x", "", "", sizes, mode=mode, **attrs)
+
+    return graph
+
+
 def _convolved(g: Maker) -> str:
     y = g.relu(g.batch_norm(g.conv("x", 3, 8, 3, 2), 8))
     y = g.node("MaxPool", y, kernel_shape=[2, 1], strides=[1, 1])
@@ -74,7 +86,13 @@ IMAGE_GRAPHS = {
     "linear half more": _resized("linear", "half_pixel", 1, 1, 1.5, 2),
     "linear half": _resized("linear", "asymmetric", 1, 1, 0.5, 1),
     "cubic twice": _resized("cubic", "half_pixel", 1, 1, 2, 1),
+    "linear twice between ends": _resized("linear", "align_corners", 1, 1, 2, 2),
     "to twice": _to_twice,
+    "nearest to a size": _to_size("nearest", "asymmetric"),
+    "nearest middles to a size": _to_size("nearest", "half_pixel", "round_prefer_ceil"),
+    "linear to a size": _to_size("linear", "pytorch_half_pixel"),
+    "linear between ends to a size": _to_size("linear", "align_corners"),
+    "cubic to a size": _to_size("cubic", "half_pixel"),
     "convolved": _convolved,
     "transposed": _transposed,
 }
@@ -115,7 +133,7 @@ def test_padding_before_the_first_window_that_hangs_on_the_size_is_refused(tmp_p
 
 def test_resizing_that_hangs_on_the_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="'align_corners' of a dimension m"):
-        graph = _resized("linear", "align_corners", 1, 1, 2, 1)
+        graph = _resized("linear", "align_corners", 1, 1, 1.5, 1)
         from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
     with pytest.raises(NetworkError, match="not known exactly"):
         graph = _resized("linear", "half_pixel", 1, 1, 0.7, 1)

@@ -21,7 +21,8 @@ COORDINATES = (
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 """How a coordinate between two elements is rounded; ``simple`` is that of operator set 10: down
 where the dimension grows, up where it shrinks."""
-_TIE = 1e-6  # what rounding the scale may have taken off a coordinate between two elements
+TIE = 1e-6
+"""What rounding the scale may have taken off a coordinate between two elements."""
 KINDS = ("nearest", "linear", "cubic")
 
 
@@ -139,7 +140,7 @@ def _rounded(x: NDArray[np.float64], mode: str, scale: float) -> NDArray[np.floa
     if mode == "round_prefer_floor":
         return np.ceil(x - 0.5)
     if mode == "round_prefer_ceil":
-        return np.floor(x + 0.5 + _TIE)
+        return np.floor(x + 0.5 + TIE)
     return np.ceil(x) if mode == "ceil" else np.floor(x)
 
 

@@ -47,17 +47,18 @@ class Value:
 
     def op(self, op: str, *others: Operand, **attrs: Any) -> Value:
         """An operator of the network language on this value and others."""
-        names = [self._name_of(o) for o in others]
+        names = [self.operand(o).name for o in others]
         return Value(self.c, self.c.op(op, self.name, *names, **attrs))
 
     def constant(self, array: Any) -> Value:
         """A constant of this value's element type."""
         return constant(self.c, np.asarray(array).astype(numpy_dtype(self.dtype)))
 
-    def _name_of(self, other: Operand) -> str:
+    def operand(self, other: Operand) -> Value:
+        """``other`` as a value, of this one's element type if it is none yet."""
         if isinstance(other, Symbolic):
-            return arange(self.c, (), start=other, step=0, dtype=self.dtype).name
-        return other.name if isinstance(other, Value) else self.constant(other).name
+            return arange(self.c, (), start=other, step=0, dtype=self.dtype)
+        return other if isinstance(other, Value) else self.constant(other)
 
     def __add__(self, other: Operand) -> Value:
         return self.op("add", other)
@@ -98,7 +99,7 @@ class Value:
 
     def where(self, condition: Value, other: Operand) -> Value:
         """This value where ``condition`` holds, else ``other``."""
-        return condition.op("where", self, Value(self.c, self._name_of(other)))
+        return condition.op("where", self, self.operand(other))
 
     def cast(self, dtype: str) -> Value:
         """Converted to another element type."""

@@ -4,20 +4,24 @@ Where an element comes from hangs on its own place and the scale alone, in the c
 most networks use. So the table of the longest dimension holds those of all others: they are its
 first rows. What these say beyond the end of a shorter dimension is brought to its end where it is
 read.
+
+Where a run decides the scale, too, it computes the table.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from tilework.dtypes import NARROW_FLOATS
 from tilework.graph.onnx.context import OnnxContext, Unsupported
 from tilework.graph.onnx.shares import share_of
+from tilework.graph.onnx.values import Value, arange
 from tilework.index.extents import Extent
 from tilework.index.symbols import range_of
-from tilework.ops.sampling import Sampling, table
+from tilework.ops.sampling import TIE, Sampling, table
 
 _BY_PLACE = ("asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")
 
@@ -70,6 +74,70 @@ def grown(
     at, share = _first(c, positions, extent), _first(c, weights.astype(kind), extent)
     op = "resample" if weights.shape[1] <= 2 else "resample_sum"
     return c.op(op, x, at, share, name=name, axis=dim)
+
+
+def stretched(
+    c: OnnxContext, x: str, dim: int, extent: Extent, sampling: Sampling, name: str
+) -> str:
+    """``x`` with another extent of one dimension, in a proportion that a run decides.
+
+    Raises:
+        Unsupported: the rules of interpolation are others than the usual ones.
+    """
+    size, dtype = c.b.shape(x)[dim], c.b.types[x].dtype
+    if sampling.antialias or sampling.exclude_outside:
+        raise Unsupported(f"a size of {extent} is no multiple of the extent {size}")
+    place = _places(c, size, extent, sampling.coordinates)
+    if sampling.kind == "nearest":
+        if sampling.nearest not in _ROUNDED:
+            raise Unsupported(f"a size of {extent} is no multiple of the extent {size}")
+        at = _ROUNDED[sampling.nearest](place).reshape(extent).cast("int32")
+        return c.op("take", x, at.name, name=name, axis=dim, negative=False)
+    if not dtype.startswith(("float", "bfloat")):
+        raise Unsupported(f"values of {dtype} cannot be interpolated")
+    if sampling.kind == "linear":
+        place = place.clamped(0, size - 1)
+        low = place.op("floor")
+        at, share = low + np.array([[0, 1]]), (place - low) * np.array([[-1, 1]])
+        share = share + np.array([[1, 0]])
+    else:
+        low, a = place.op("ceil") - 1, sampling.cubic_a
+        at = low + np.array([[-1, 0, 1, 2]])
+        distance = (place - low - np.array([[-1, 0, 1, 2]])).op("abs")
+        far, near = (a, -5 * a, 8 * a, -4 * a), (a + 2, -a - 3, 0, 1)
+        first, *others = np.array([far, near, near, far]).T[:, None]
+        share = distance * first + others[0]
+        for power in others[1:]:
+            share = share * distance + power
+    share = share.cast("float32" if dtype in NARROW_FLOATS else dtype)
+    op = "resample" if sampling.kind == "linear" else "resample_sum"
+    return c.op(op, x, at.cast("int32").name, share.name, name=name, axis=dim)
+
+
+_ROUNDED: dict[str, Callable[[Value], Value]] = {
+    "ceil": lambda x: x.op("ceil"),
+    "floor": lambda x: x.op("floor"),
+    "round_prefer_ceil": lambda x: (x + (0.5 + TIE)).op("floor"),
+    "round_prefer_floor": lambda x: (x - 0.5).op("ceil"),
+}
+
+
+def _places(c: OnnxContext, size: Extent, extent: Extent, mode: str) -> Value:
+    """Where each element of the result lies in the input, [extent, 1]; see `coordinates`."""
+    at = arange(c, (extent, 1), dtype="float32")
+    if mode == "align_corners":
+        return at * (size - 1) / at.operand(extent - 1).op("maximum", 1)
+    scale = at.operand(extent) / at.operand(size)
+    if mode == "asymmetric":
+        return at / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (at + 0.5) / scale
+    if mode == "tf_crop_and_resize":
+        raise Unsupported(f"a region of a dimension {size} that a run brings")
+    place = (at + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel" and range_of(extent)[0] < 2:
+        return place.where(at.operand(extent) > 1, 0)
+    return place
 
 
 def _first(c: OnnxContext, rows: np.ndarray, count: Extent) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from tilework.dtypes import NARROW_FLOATS, numpy_dtype
 from tilework.frozen import frozen
 from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, attributes, optional
-from tilework.graph.onnx.convert.growing import grown, scaled
+from tilework.graph.onnx.convert.growing import grown, scaled, stretched
 from tilework.graph.onnx.convert.indexing import taken
 from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.protos import NodeProto
@@ -25,11 +25,14 @@ _UNROLLED = 2  # taps that are written out; more are a sum
 
 @frozen
 class _Axis:
-    """What happens to one dimension: its new extent, the scale, the part that is stretched."""
+    """What happens to one dimension: its new extent, the scale, the part that is stretched.
+
+    The scale is None where only a run knows how many times the extent is the old one.
+    """
 
     dim: int
     extent: Extent
-    scale: float
+    scale: float | None
     roi: tuple[float, float] = (0.0, 1.0)
 
 
@@ -109,18 +112,19 @@ def _sized(shape: Shape, dims: Sequence[int], sizes: Sequence[Extent], policy: s
         return [_Axis(d, n, r) for d, n, r in zip(dims, sizes, ratios, strict=True)]
     if policy not in ("not_larger", "not_smaller"):
         raise Unsupported(f"unknown keep_aspect_ratio_policy '{policy}'")
-    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    whole = [r for r in ratios if r is not None]
+    if len(whole) < len(ratios):
+        raise Unsupported(f"'{policy}' of sizes {list(sizes)} that a run brings")
+    scale = min(whole) if policy == "not_larger" else max(whole)
     return [_Axis(d, math.floor(scale * known(shape[d]) + 0.5), scale) for d in dims]
 
 
-def _ratio(size: Extent, extent: Extent) -> float:
-    """How many times a dimension becomes longer."""
+def _ratio(size: Extent, extent: Extent) -> float | None:
+    """How many times a dimension becomes longer, if that is known."""
     if isinstance(size, int) and isinstance(extent, int):
         return size / extent
     whole = exact_quotient(size, extent)
-    if not isinstance(whole, int):
-        raise Unsupported(f"a size of {size} is no multiple of the extent {extent}")
-    return float(whole)
+    return float(whole) if isinstance(whole, int) else None
 
 
 def _cropped(axes: Sequence[_Axis], roi: Sequence[float]) -> list[_Axis]:
@@ -161,7 +165,10 @@ def resized(
     for a in growing:
         if outside is not None:
             raise Unsupported(f"a region of a dimension {shape[a.dim]} that a run brings")
-        if a.extent != shape[a.dim]:
+        ends = sampling.coordinates == "align_corners" and a.scale == int(a.scale or 0)
+        if a.scale is None or ends:
+            x = stretched(c, x, a.dim, a.extent, sampling, name)
+        elif a.extent != shape[a.dim]:
             x = grown(c, x, a.dim, a.extent, a.scale, sampling, name)
     try:
         tables = {a: _table(sampling, shape, a) for a in axes if a not in growing}
@@ -184,8 +191,8 @@ def resized(
 
 
 def _table(sampling: Sampling, shape: Shape, axis: _Axis) -> Table:
-    size = known(shape[axis.dim])
-    return table(sampling, size, known(axis.extent), axis.scale, axis.roi)
+    size, extent = known(shape[axis.dim]), known(axis.extent)
+    return table(sampling, size, extent, axis.scale or extent / size, axis.roi)
 
 
 def _along(c: OnnxContext, x: str, axis: int, t: Table, name: str) -> str:

@@ -22,6 +22,7 @@ from tilework.graph.onnx.numbers import Known, tensor_of
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.operators import broadcast
 from tilework.index.extents import Extent, known
+from tilework.index.symbols import certain
 
 
 def normal(axis: int, rank: int) -> int:
@@ -106,7 +107,7 @@ def _within(place: Extent, extent: Extent, least: Extent, most: Extent) -> Exten
     if place < 0:
         place = place + extent
         return least if place < least else place
-    return place if place <= most else most
+    return most if certain(lambda: most <= place) or not place <= most else place
 
 
 def _split(c: OnnxContext, node: NodeProto) -> Result:
