@@ -66,9 +66,13 @@ def halves(g: Maker) -> str:
 
 
 def rests(g: Maker) -> str:
+    """Of m by 3; of 1 and of -1 by m, which are 1 and the last place."""
     rest = g.node("Mod", g.dim("x", 1), g.ints(3))
-    whole = g.node("Sub", g.dim("x", 1), rest)
-    return g.node("Slice", "x", g.ints(0), g.node("Add", whole, rest), g.ints(1))
+    one = g.node("Mod", g.ints(1), g.dim("x", 1))
+    whole = g.node("Sub", g.dim("x", 1), g.node("Mul", rest, one))
+    last = g.node("Mod", g.ints(-1), g.dim("x", 1))
+    y = g.node("Slice", "x", g.ints(0), g.node("Add", whole, rest), g.ints(1))
+    return g.node("Add", y, g.node("Slice", "x", last, g.dim("x", 1), g.ints(1)))
 
 
 def scaled(g: Maker) -> str:
@@ -119,6 +123,11 @@ def counted(g: Maker) -> str:
 def down(g: Maker) -> str:
     start = g.node("Sub", g.scalar_dim("x", 1), g.whole(1))
     return g.node("Range", start, g.whole(-1), g.whole(-1))
+
+
+def middles(g: Maker) -> str:
+    length = g.node("Cast", g.scalar_dim("x", 1), to=FLOAT)
+    return g.node("Range", g.number(0.5), length, g.number(0.5))
 
 
 def counted_by_floats(g: Maker) -> str:

@@ -20,7 +20,7 @@ from tilework.graph.onnx.numbers import Item, Known, NotKnown, Numbers, numbers,
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.shares import Share, share_of
 from tilework.index.extents import Extent
-from tilework.index.symbols import range_of, same
+from tilework.index.symbols import certain, range_of, same
 from tilework.index.whole import COMPARE, folded
 
 if TYPE_CHECKING:
@@ -163,7 +163,13 @@ def _rest(a: Item, b: Item, *, of_any: bool = True) -> Item:
     x, y = _extents(a, b)
     if range_of(y)[0] <= 0 or (range_of(x)[0] < 0 and not of_any):
         raise NotKnown("a negative number")
-    return x - x // y * y
+    within = [rest for rest in (x, x + y) if _is_rest(rest, y)]
+    return within[0] if within else x - x // y * y
+
+
+def _is_rest(x: Extent, by: Extent) -> bool:
+    """Whether ``x`` is from 0 on and below another number, at every point."""
+    return range_of(x)[0] >= 0 and certain(lambda: x < by)
 
 
 def _extreme(op: str) -> Callable[..., Item]:

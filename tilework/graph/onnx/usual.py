@@ -36,8 +36,9 @@ _USUAL: tuple[tuple[tuple[str, ...], tuple[int, int, tuple[int, ...]]], ...] = (
     (("height", "width", "image"), (32, 1024, (224, 512))),
     (("seq", "len", "time", "frame", "token", "step"), _LENGTH),
 )
+_SOUND = (1, 1 << 19, (16000, 160000))
 _STEP = 32
-"""What sizes of images are multiples of where a network halves them and doubles them again."""
+"""What sizes of images are multiples of where nothing else fits together."""
 _COLOURS = (1, 3, 4)
 """Channels of an image."""
 _TRIES = 24
@@ -66,16 +67,36 @@ def usual_ranges(
     with telling(label):
         try:
             return _of_one_network(model, places, {**ranges}, {}, values)
-        except NetworkError:
-            steps = {n: f"{n}_by_{_STEP}" for n, one in ranges.items() if one.low == _STEP}
-            if not steps:
+        except NetworkError as e:
+            others = _other_ranges(ranges)
+            if others is None:
                 raise
-            for name, step in steps.items():
-                one = ranges.pop(name)
-                typicals = tuple(n // _STEP for n in one.typicals)
-                ranges[step] = Symbol(step, 1, one.high // _STEP, typicals)
-            others = {name: f"{_STEP}*{step}" for name, step in steps.items()}
-            return _of_one_network(model, places, ranges, others, values)
+            try:
+                return _of_one_network(model, places, *others, values)
+            except NetworkError:
+                if others[1]:
+                    raise
+                raise e from None
+
+
+def _other_ranges(ranges: dict[str, Symbol]) -> tuple[dict[str, Symbol], dict[str, str]] | None:
+    """What to try next: images in steps, or lengths as long as sound is; and what follows.
+
+    Networks that halve maps and double them again fit together at multiples alone; those that
+    begin with sound need some hundred samples to have a frame.
+    """
+    images = [name for name, one in ranges.items() if one.low == _STEP]
+    lengths = [n for n, s in ranges.items() if (s.low, s.high, s.typicals) == _LENGTH]
+    if not images and not lengths:
+        return None
+    ranges = {**ranges, **{n: Symbol(n, *_SOUND) for n in lengths if not images}}
+    others = {}
+    for name in images:
+        one, step = ranges.pop(name), f"{name}_by_{_STEP}"
+        typicals = tuple(n // _STEP for n in one.typicals)
+        ranges[step] = Symbol(step, 1, one.high // _STEP, typicals)
+        others[name] = f"{_STEP}*{step}"
+    return ranges, others
 
 
 def narrowed(

@@ -21,8 +21,8 @@ from tilework.graph.onnx.convert.slices import normal, sliced
 from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.numbers import NotKnown, numbers
 from tilework.graph.onnx.protos import NodeProto, numpy_type
-from tilework.graph.onnx.shares import Share
-from tilework.graph.onnx.values import constant, room, value
+from tilework.graph.onnx.shares import share_of
+from tilework.graph.onnx.values import arange, constant, room, value
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.symbols import Symbolic, is_static, range_of
 
@@ -261,17 +261,22 @@ def _range(c: OnnxContext, node: NodeProto) -> str:
             raise ConstantNeeded(name, "what it starts from, ends at or adds")
     try:
         parts = [numbers(x) for x in arrays if x is not None]
-        (start,), (limit,), (step,) = (
-            [i.even if isinstance(i, Share) else i for i in x.items] for x in parts
-        )
     except NotKnown as e:
         raise Unsupported("its numbers are not whole") from e
-    step = known(step)
-    if step == 0:
+    (start,), (limit,), (step,) = ([share_of(i) for i in x.items] for x in parts)
+    if step.whole == 0:
         raise Unsupported("its step is 0")
-    size = -(-(limit - start) // step) if step > 0 else -(-(start - limit) // -step)
-    attrs = {"shape": (size,), "axis": 0, "start": start, "step": step}
-    return c.op("arange", name=node.output[0], dtype=parts[0].dtype, **attrs)
+    if start.by == limit.by == step.by == 1:
+        first, by = start.whole, known(step.whole)
+        way = limit.whole - first if by > 0 else first - limit.whole
+        attrs = {"shape": (-(-way // abs(by)),), "axis": 0, "start": first, "step": by}
+        return c.op("arange", name=node.output[0], dtype=parts[0].dtype, **attrs)
+    share = limit.minus(start)
+    steps = None if share is None else share.over(step)
+    if steps is None:
+        raise Unsupported("how many numbers there are is not known exactly before a run")
+    places = arange(c, (steps.ceil,), dtype=parts[0].dtype)
+    return (places * (known(step.whole) / step.by) + known(start.whole) / start.by).name
 
 
 def _filled(c: OnnxContext, node: NodeProto) -> str:
