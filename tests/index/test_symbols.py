@@ -120,6 +120,15 @@ def test_a_factor_of_several_terms_is_one_value():
     assert SEQ * BATCH + PAST - BATCH >= 0
 
 
+def test_products_of_several_floors_have_a_range_soon():
+    """Rows of attention over maps that convolutions have halved: hundreds of terms without floors."""
+    height, width = symbol("height", 32, 1024, (224,)), symbol("width", 32, 1024, (224,))
+    rows = [((n + 1) // 4) * ((n + 5) // 8) * ((n + 11) // 16) for n in (height, width)]
+    low, high = range_of(rows[0] * rows[1] * BATCH)
+    least, most = (rows[0].value({s: n for s in symbols_of(rows[:1])}) ** 2 for n in (32, 1024))
+    assert 0 < low <= 2 * least and 4 * most <= high
+
+
 def test_texts_and_typical_values():
     assert str((SEQ + PAST) // 8 * BATCH - 2 * SEQ) == "batch*((past + seq)//8) - 2*seq"
     assert typical(SEQ) == 128 and typical(SEQ * SEQ + 1) == 128 * 128 + 1

@@ -93,6 +93,10 @@ def _cancelled(monomial: tuple[A, ...], by: tuple[A, ...]) -> tuple[A, ...] | No
     return tuple(left)
 
 
+_FEW = 16
+"""Terms that atoms are taken out of: work grows by their power."""
+
+
 def interval(terms: Mapping[tuple[A, ...], int]) -> tuple[int, int]:
     """A least and a greatest value, if each atom had any of its values at each place.
 
@@ -106,7 +110,7 @@ def interval(terms: Mapping[tuple[A, ...], int]) -> tuple[int, int]:
             ends = _times(ends, atom.range)
         low, high = low + ends[0], high + ends[1]
     counts = Counter(atom for monomial in terms for atom in set(monomial))
-    for atom, count in counts.items():
+    for atom, count in counts.items() if len(terms) <= _FEW else ():
         if count > 1:
             inner = {_cancelled(m, (atom,)) or (): c for m, c in terms.items() if atom in m}
             ends = _times(interval(inner), atom.range)
