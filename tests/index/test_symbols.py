@@ -121,7 +121,7 @@ def test_a_factor_of_several_terms_is_one_value():
 
 
 def test_products_of_several_floors_have_a_range_soon():
-    """Rows of attention over maps that convolutions have halved: hundreds of terms without floors."""
+    """Rows of attention over maps that were halved: without floors they are hundreds of terms."""
     height, width = symbol("height", 32, 1024, (224,)), symbol("width", 32, 1024, (224,))
     rows = [((n + 1) // 4) * ((n + 5) // 8) * ((n + 11) // 16) for n in (height, width)]
     low, high = range_of(rows[0] * rows[1] * BATCH)

@@ -93,7 +93,7 @@ def _cancelled(monomial: tuple[A, ...], by: tuple[A, ...]) -> tuple[A, ...] | No
     return tuple(left)
 
 
-_FEW = 16
+_FEW = 8
 """Terms that atoms are taken out of: work grows by their power."""
 
 
