@@ -34,8 +34,9 @@ from tilework.graph.repeats import Repeated, copy_call
 from tilework.index.extents import Extent, known, most, nbytes, shape_text
 from tilework.index.slots import Slot
 from tilework.index.strides import row_major
-from tilework.index.symbols import range_of, symbol
+from tilework.index.symbols import Symbol, Symbolic, range_of, symbol
 from tilework.ops.einsum import parse
+from tilework.te.points import exchange_symbols
 
 Group = tuple[Node, ...]
 Types = Mapping[str, ValueType]
@@ -79,13 +80,14 @@ class Attention(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some rows of some heads: how many, and which is the first."""
+    """Some rows of some heads: how many, and which is the first; see also `Call`."""
 
-    repeat: Repeat | None
     heads: int
     head: Extent
     rows: Extent
     row: Extent
+    repeat: Repeat | None = None
+    within: Mapping[Symbol, Symbol] = {}
 
 
 def attention(
@@ -235,6 +237,8 @@ def in_blocks(
                 out.views[named(result)] = out.views.get(source, source)
                 continue
             dag, inputs = declare_nodes(group, {**types, **part}, constants, "float32")
+            if block.within:
+                dag = exchange_symbols(block.within).dag(dag)
             ops = "+".join(n.op for n in group)
             desc = f"{ops} {shape_text(part[group[0].inputs[0]].shape)}"
             out.calls.append(
@@ -246,6 +250,7 @@ def in_blocks(
                     desc,
                     any(op.reduce_axes for op in dag.compute_ops),
                     block.repeat,
+                    block.within,
                 )
             )
     return out
@@ -257,14 +262,30 @@ def _blocks(one: Attention) -> list[_Block]:
         repeat = _repeat(one.heads, one.output)
         numbers = range(-(-known(one.rows) // one.block))
         starts = (min(n * one.block, known(one.rows) - one.block) for n in numbers)
-        return [_Block(repeat, 1, repeat.trip, one.block, start) for start in starts]
-    trips = (one.rows - min(range_of(one.rows)[0], 1)) // one.block
+        return [_Block(1, repeat.trip, one.block, start, repeat) for start in starts]
+    least = min(range_of(one.rows)[0], 1)  # of the rest
+    trips = (one.rows - least) // one.block
+    within = _longer(one.rows, one.block + least)
     out = []
     for head in range(0, one.heads, one.together):
         repeat = _repeat(trips, f"{one.output}/{head}")
-        out.append(_Block(repeat, one.together, head, one.block, repeat.trip * one.block))
+        row = repeat.trip * one.block
+        out.append(_Block(one.together, head, one.block, row, repeat, within))
     done = trips * one.block
-    return [*out, _Block(None, one.heads, 0, one.rows - done, done)]
+    return [*out, _Block(one.heads, 0, one.rows - done, done)]
+
+
+def _longer(rows: Extent, low: int) -> dict[Symbol, Symbol]:
+    """The symbol that rows are, where they are that many at the least."""
+    if (
+        not isinstance(rows, Symbolic)
+        or len(rows.symbols) > 1
+        or rows != Symbolic.of({rows.symbols: 1})
+    ):
+        return {}
+    (one,) = rows.symbols
+    typicals = tuple(n for n in one.typicals if n >= low) or (one.high,)
+    return {one: Symbol(one.name, low, one.high, typicals)}
 
 
 def _repeat(trips: Extent, name: str) -> Repeat:
