@@ -9,7 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilework as tw
+import tilework_runtime
 from tests.graph.run_plan import relative_error
+from tests.hosts import x86
 from tilework.graph import blocks, from_onnx, plan
 from tilework.target import Target
 
@@ -130,7 +132,7 @@ def grouped(keys: int, queries: int, rows: int, width: int) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("target", ["llvm -num-cores=2", "reference"])
-def test_lengths_that_a_run_brings(target, small):
+def test_lengths_that_a_run_brings(target, small, tmp_path):
     """Blocks of 8 rows, and a rest of 1 to 8; one head at a time, or all where a mask is one's."""
     rng = np.random.default_rng(1)
     small(500, 8)
@@ -138,10 +140,29 @@ def test_lengths_that_a_run_brings(target, small):
     module = tw.compile(from_onnx(model, {"m": "1..40:4,30"}), Target(target))
     assert len(module.image.repeats) == 3
     session = ort.InferenceSession(model.SerializeToString())
+    library = None
+    if not target.startswith("reference"):
+        tw.write_library(module, tmp_path / "g.so")
+        library = tilework_runtime.load(tmp_path / "g.so")
     for m in (1, 40, *map(int, rng.integers(2, 40, 4)), 8, 9):
         given = {"x": (2, m, 15), "mask": (1, 1, 1, m)}
         given = {n: rng.standard_normal(shape, np.float32) for n, shape in given.items()}
-        assert relative_error(np.array(module.run(given)[0]), session.run(None, given)[0]) < 2e-6
+        got = np.array(module.run(given)[0])
+        assert relative_error(got, session.run(None, given)[0]) < 2e-6
+        assert library is None or np.array_equal(np.array(library.run(given)[0]), got)
+
+
+def test_bfloat16(small):
+    """What is summed in pairs, and probabilities that are seen in pairs, are cut as well."""
+    where = Target(x86("znver4", 1))
+    model = attention(3, 64, 8, "of keys")
+    whole = {c.dag.workload_key for c in plan(from_onnx(model), "bf16", where).calls}
+    small(500, 32)
+    calls = plan(from_onnx(model), "bf16", where).calls
+    cut = [c for c in calls if c.trips == 3]
+    assert len(cut) == 6 and not whole.intersection(c.dag.workload_key for c in cut)
+    assert [t.dtype for t in (*cut[1].dag.inputs, *cut[1].dag.outputs)] == ["float32", "bfloat16"]
+    assert cut[2].dag.inputs[0].shape == (2, 1, 32, 32, 2)
 
 
 @pytest.mark.parametrize("target", ["llvm -num-cores=2", "reference"])

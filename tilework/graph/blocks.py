@@ -22,9 +22,10 @@ sequence, are made by calls for all heads together, as they would be without blo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from tilework import te
 from tilework.graph.declare import declare_nodes
 from tilework.graph.heads import Axes, followed
 from tilework.graph.ir import Network, Node
@@ -129,8 +130,9 @@ def attention(
 
 
 def _bytes(kind: ValueType) -> int:
-    """Of floats, at the most; of others 0."""
-    return most(nbytes(kind.shape, kind.dtype)) if kind.dtype == "float32" else 0
+    """Of floats, as scores have them, at the most; of others 0."""
+    floats = kind.dtype in ("float32", "bfloat16")
+    return most(nbytes(kind.shape, "float32")) if floats else 0
 
 
 def _chain(net: Network, last: Group, producers: Mapping[str, Group]) -> tuple[Group, ...]:
@@ -198,6 +200,7 @@ def in_blocks(
     types: Mapping[str, ValueType],
     views: Mapping[str, str],
     constants: frozenset[str],
+    factors: Mapping[str, Callable[[te.Tensor], te.Tensor]],
 ) -> Repeated:
     """The calls for all blocks, what they read and make, and where that lies.
 
@@ -205,6 +208,7 @@ def in_blocks(
         types: of all values.
         views: those of them that are others' in another shape.
         constants: of the network.
+        factors: as `declare_nodes` has them.
     """
     out = Repeated([], {}, {}, {}, {})
     copies = {v: f"{one.output}/{v}" for v in sorted(one.copied)}
@@ -236,7 +240,9 @@ def in_blocks(
                 source = named(group[0].inputs[0])
                 out.views[named(result)] = out.views.get(source, source)
                 continue
-            dag, inputs = declare_nodes(group, {**types, **part}, constants, "float32")
+            dag, inputs = declare_nodes(
+                group, {**types, **part}, constants, part[result].dtype, factors
+            )
             if block.within:
                 dag = exchange_symbols(block.within).dag(dag)
             ops = "+".join(n.op for n in group)
