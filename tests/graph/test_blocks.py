@@ -133,7 +133,7 @@ def grouped(keys: int, queries: int, rows: int, width: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("target", ["llvm -num-cores=2", "reference"])
 def test_lengths_that_a_run_brings(target, small, tmp_path):
-    """Blocks of 8 rows, and a rest of 1 to 8; one head at a time, or all where a mask is one's."""
+    """Blocks of 8 rows of a head, and a rest of 1 to 8 of all heads."""
     rng = np.random.default_rng(1)
     small(500, 8)
     model = attention(3, "m", 5, "of keys")
