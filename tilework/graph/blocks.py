@@ -154,7 +154,8 @@ def _cut(
 ) -> Attention | None:
     """How to compute some groups in blocks; None where heads and rows do not go through them."""
     node = groups[-1][0]
-    form, shape = parse(node.attrs["equation"]), types[node.inputs[0]].shape
+    form = parse(node.attrs["equation"])
+    shape, there = (types[v].shape for v in (node.inputs[0], node.inputs[-1]))
     scores, values = form.operands[0], form.operands[-1]
     if len(form.operands) != 2 or len(set(scores)) < len(scores):
         return None
@@ -164,7 +165,7 @@ def _cut(
     kept = [n for n in scores if n in form.result]
     heads = [
         n for n in kept
-        if n in values and n in numbers
+        if n in values and n in numbers and there[values.index(n)] == numbers[n]
         and not (static and all_bytes < _HEAD * threads * numbers[n])
     ]  # fmt: skip
     rows = [n for n in kept if n not in values]
