@@ -53,6 +53,11 @@ _ROWS = 128
 """Rows of a block at least: each reads all keys and values anew."""
 
 
+_PARTS = 4
+"""Parts of the heads at most, each with calls of its own, where a run brings lengths: every call
+is looked at for each new length."""
+
+
 class Attention(NamedTuple):
     """Groups of calls from queries to values.
 
@@ -179,7 +184,9 @@ def _cut(
         block, together = min(max(_ROWS, _NEAR * threads // each // 32 * 32), length), 0
     elif length > _ROWS:
         block, near = _ROWS, _NEAR * threads // (_ROWS * each)
-        together = max(n for n in range(1, count + 1) if n == 1 or (n <= near and not count % n))
+        equal = [n for n in range(1, count + 1) if not count % n]
+        few = next(n for n in equal if n * _PARTS >= count)
+        together = max(n for n in equal if n <= max(near, few))
     else:
         return None
     last = Axes(form.result.index(head) if head else None, form.result.index(row))
