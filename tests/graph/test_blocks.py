@@ -9,7 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilework as tw
+import tilework_runtime
 from tests.graph.run_plan import relative_error
+from tests.hosts import x86
 from tilework.graph import blocks, from_onnx, plan
 from tilework.target import Target
 
@@ -21,15 +23,19 @@ MASKS = {
 }
 
 
-def attention(heads: int, rows: int, width: int, mask: str) -> onnx.ModelProto:
+def attention(heads: int, rows: int | str, width: int, mask: str) -> onnx.ModelProto:
     """Self-attention between two products, with a mask that a run brings."""
     rng, whole = np.random.default_rng(0), heads * width
+    length = rows if isinstance(rows, int) else -1
 
-    def info(name: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
+    def info(name: str, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     arrays = {f"w{n}": rng.standard_normal((whole, whole), np.float32) / 6 for n in range(4)}
-    arrays |= {"split": np.array([2, rows, heads, width]), "joined": np.array([2, rows, whole])}
+    arrays |= {
+        "split": np.array([2, length, heads, width]),
+        "joined": np.array([2, length, whole]),
+    }
     arrays["scale"] = np.float32(width**-0.5)
     nodes = []
     for n, c in enumerate("qkv"):
@@ -91,6 +97,90 @@ def test_any_sizes(seed, target, small):
     (want,) = ort.InferenceSession(model.SerializeToString()).run(None, given)
     for _ in range(2):
         assert relative_error(np.array(module.run(given)[0]), want) < 2e-6
+
+
+def grouped(keys: int, queries: int, rows: int, width: int) -> onnx.ModelProto:
+    """Attention of queries that share keys, whose scores are seen by heads; some are masked."""
+    shapes = {
+        "q": (keys, queries, rows, width),
+        "k": (keys, 1, width, rows),
+        "v": (keys, 1, rows, width),
+        "mask": (rows, rows),
+    }
+    split, heads = (keys, queries, rows, rows), (keys * queries, rows, rows)
+    nodes = [
+        helper.make_node("Relu", ["q"], ["q0"]),
+        helper.make_node("Relu", ["k"], ["k0"]),
+        helper.make_node("Relu", ["v"], ["v0"]),
+        helper.make_node("Log", ["mask"], ["m0"]),
+        helper.make_node("MatMul", ["q0", "k0"], ["s"]),
+        helper.make_node("Reshape", ["s", "heads"], ["h"]),
+        helper.make_node("Add", ["h", "m0"], ["s0"]),
+        helper.make_node("Softmax", ["s0"], ["p"], axis=-1),
+        helper.make_node("Reshape", ["p", "split"], ["p0"]),
+        helper.make_node("MatMul", ["p0", "v0"], ["y0"]),
+        helper.make_node("Neg", ["y0"], ["y1"]),
+        helper.make_node("Softmax", ["y1"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shapes["q"])]
+    given = [
+        numpy_helper.from_array(np.array(s), n) for n, s in (("split", split), ("heads", heads))
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, given)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("target", ["llvm -num-cores=2", "reference"])
+def test_lengths_that_a_run_brings(target, small, tmp_path):
+    """Blocks of 8 rows of a head, and a rest of 1 to 8 of all heads."""
+    rng = np.random.default_rng(1)
+    small(500, 8)
+    model = attention(3, "m", 5, "of keys")
+    module = tw.compile(from_onnx(model, {"m": "1..40:4,30"}), Target(target))
+    assert len(module.image.repeats) == 3
+    session = ort.InferenceSession(model.SerializeToString())
+    library = None
+    if not target.startswith("reference"):
+        tw.write_library(module, tmp_path / "g.so")
+        library = tilework_runtime.load(tmp_path / "g.so")
+    for m in (1, 40, *map(int, rng.integers(2, 40, 4)), 8, 9):
+        given = {"x": (2, m, 15), "mask": (1, 1, 1, m)}
+        given = {n: rng.standard_normal(shape, np.float32) for n, shape in given.items()}
+        got = np.array(module.run(given)[0])
+        assert relative_error(got, session.run(None, given)[0]) < 2e-6
+        assert library is None or np.array_equal(np.array(library.run(given)[0]), got)
+
+
+def test_bfloat16(small):
+    """What is summed in pairs, and probabilities that are seen in pairs, are cut as well."""
+    where = Target(x86("znver4", 1))
+    model = attention(3, 64, 8, "of keys")
+    whole = {c.dag.workload_key for c in plan(from_onnx(model), "bf16", where).calls}
+    small(500, 32)
+    calls = plan(from_onnx(model), "bf16", where).calls
+    cut = [c for c in calls if c.trips == 3]
+    assert len(cut) == 6 and not whole.intersection(c.dag.workload_key for c in cut)
+    assert [t.dtype for t in (*cut[1].dag.inputs, *cut[1].dag.outputs)] == ["float32", "bfloat16"]
+    assert cut[2].dag.inputs[0].shape == (2, 1, 32, 32, 2)
+
+
+@pytest.mark.parametrize("target", ["llvm -num-cores=2", "reference"])
+def test_queries_that_share_keys(target, small):
+    rng = np.random.default_rng(2)
+    small(500, 16)
+    model = grouped(2, 3, 40, 6)
+    given = {
+        i.name: rng.standard_normal(
+            [d.dim_value for d in i.type.tensor_type.shape.dim], np.float32
+        )
+        for i in model.graph.input
+    }
+    given["mask"] = np.tril(np.ones((40, 40), np.float32))
+    module = tw.compile(from_onnx(model), Target(target))
+    assert [r.trips for r in module.image.repeats] == [2]
+    (want,) = ort.InferenceSession(model.SerializeToString()).run(None, given)
+    assert relative_error(np.array(module.run(given)[0]), want) < 2e-6
 
 
 def trips(model: onnx.ModelProto, threads: int = 1) -> set[int]:

@@ -19,7 +19,7 @@ from tilework.compiler.rounding import LayerChoice, within_bound
 from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError, ShapeError, TargetError
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, exchanged
 from tilework.index.strides import Strides
 from tilework.index.symbols import Symbolic, symbols_of
 from tilework.lower.kernel import Kernel
@@ -125,11 +125,12 @@ def _assemble(
                 layer = within_bound(task, choices[key], weights, history, kernels)
             chosen.append(layer)
             strides = strides_of(call, slots, plan)
-            one = (key, layer.choice, tuple(sorted(strides.items())))
+            near = {i: exchanged(each, call.within) for i, each in strides.items()}
+            one = (key, layer.choice, tuple(sorted(near.items())))
             if one not in built:
-                built[one] = kernels.kernel(task, layer.choice, strides, helpers)
+                built[one] = kernels.kernel(task, layer.choice, near, helpers)
             constants.place_all(call, built[one])
-            called.append((built[one], strides))
+            called.append((built[one].of_symbols(call.without), strides))
             progress.step()
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)
@@ -140,7 +141,7 @@ def _assemble(
         helpers.finish(progress.step)
     with stage("link"):
         linked = builder_of(target).link(steps, tuple(built.values()), target, repeats)
-    workspaces = dict.fromkeys((k.shared_workspace, k.thread_workspace) for k in built.values())
+    workspaces = dict.fromkeys((k.shared_workspace, k.thread_workspace) for k, _ in called)
     return Image(
         name=plan.name,
         target=str(target),
@@ -220,7 +221,9 @@ def _steps(
             for i, (v, a) in enumerate(zip(values, tensors, strict=True))
         ]
         of = zip(tensors, call.dag.tensors, strict=True)
-        sizes = [touched_bytes(call.dag, tensor, a.nbytes) for a, tensor in of]
+        touched = [touched_bytes(call.dag, tensor, a.nbytes) for a, tensor in of]
+        sizes = exchanged(touched, call.without)
+        (flops,) = exchanged([call.dag.run_flops], call.without)
         placed = zip(refs, sizes, strict=True)
         fixed = sum(n for r, n in placed if r.space == "constant" and isinstance(n, int))
         refs += [memory.symbol(a.name) for a in kernel.args if a.role == "symbol"]
@@ -230,7 +233,7 @@ def _steps(
                 tuple(refs),
                 call.name,
                 call.desc if call.repeat is None else f"{call.trips} x {call.desc}",
-                _times(call.dag.run_flops, call.trips),
+                _times(flops, call.trips),
                 sum(sizes) * call.trips,
                 fixed,
                 tasks.get(call.dag.workload_key),

@@ -4,33 +4,43 @@
 
 ``s`` and ``p`` are as large as rows of queries times keys, for each head: too large for any cache
 where sequences are long. The calls are made for some rows of one head, from ``q`` to ``y``, before
-those of the next; a run repeats the calls of a head for each. Operands are read and the result is
-written where they lie:
+those of the next. Operands are read and the result is written where they lie. A run repeats the
+calls of a head for each, where all is known::
 
     q  h0 r0 | h1 r0 | ..      the first trip makes r0, r1, .. of h0, the second those of h1
        h0 r1 | h1 r1 | ..
 
-The last block of rows begins earlier where they do not divide, and computes some again.
+The last block of rows begins earlier where they do not divide, and computes some again. Where a
+run says how many rows there are, or keys, it repeats the calls of some rows for all blocks of
+them, of a few heads, then of the next. The rows behind the last block, and all of a short
+sequence, are made by calls for all heads together, as they would be without blocks::
+
+    q  h0 r0 | h1 r0 | ..      trips: r0, r1, .. of h0; then r0, r1, .. of h1; ..
+       h0 r1 | h1 r1 | ..
+       h0 .. | h1 .. | ..      the rest of all
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from tilework import te
 from tilework.graph.declare import declare_nodes
+from tilework.graph.heads import Axes, followed
 from tilework.graph.ir import Network, Node
-from tilework.graph.operators import OPERATORS
-from tilework.graph.operators.base import Pattern, ValueType
+from tilework.graph.operators.base import ValueType
 from tilework.graph.planned import Call, Repeat
 from tilework.graph.repeats import Repeated, copy_call
-from tilework.index.extents import known, known_shape, nbytes, shape_text
+from tilework.index.extents import Extent, known, most, nbytes, shape_text
 from tilework.index.slots import Slot
 from tilework.index.strides import row_major
-from tilework.index.symbols import is_static, symbol
+from tilework.index.symbols import Symbol, Symbolic, range_of, symbol
 from tilework.ops.einsum import parse
+from tilework.te.points import exchange_symbols
 
 Group = tuple[Node, ...]
+Types = Mapping[str, ValueType]
 
 _NEAR = 1 << 20
 """Bytes, for each thread, that the scores of a block have about: a core's own cache. They are cut
@@ -43,11 +53,9 @@ _ROWS = 128
 """Rows of a block at least: each reads all keys and values anew."""
 
 
-class Axes(NamedTuple):
-    """Dimensions of a value that are heads and rows of queries; None: it is the same for all."""
-
-    heads: int | None
-    rows: int | None
+_PARTS = 4
+"""Parts of the heads at most, each with calls of its own, where a run brings lengths: every call
+is looked at for each new length."""
 
 
 class Attention(NamedTuple):
@@ -57,22 +65,35 @@ class Attention(NamedTuple):
         groups: products of queries and keys first, of probabilities and values last.
         axes: of each value that they read or make.
         copied: those in memory of the caller's, or constants.
-        trips: heads.
+        heads: how many there are; 1 where none are told apart.
         rows: of queries.
         block: rows of a block.
+        together: heads that share the calls of a block; 0: each has trips of its own.
     """
 
     groups: tuple[Group, ...]
     axes: dict[str, Axes]
     copied: frozenset[str]
-    trips: int
-    rows: int
+    heads: int
+    rows: Extent
     block: int
+    together: int
 
     @property
     def output(self) -> str:
         """What the last group makes."""
         return self.groups[-1][-1].name
+
+
+class _Block(NamedTuple):
+    """Some rows of some heads: how many, and which is the first; see also `Call`."""
+
+    heads: int
+    head: Extent
+    rows: Extent
+    row: Extent
+    repeat: Repeat | None = None
+    within: Mapping[Symbol, Symbol] = {}
 
 
 def attention(
@@ -103,16 +124,20 @@ def attention(
             continue
         near = {v for v, axes in one.axes.items() if axes != Axes(None, None)}
         copied = frozenset(v for v in near if root_of(net, v) in outside)
+        if copied and one.together:  # short sequences are not worth it
+            if any(one.axes[v].rows is not None for v in copied):
+                continue
+            axes = {v: Axes(None, a.rows) for v, a in one.axes.items()}
+            one, copied = one._replace(axes=axes, heads=1, together=1), frozenset()
         if all(2 * _bytes(types[v]) < _bytes(types[node.inputs[0]]) for v in copied):
             out |= {g[-1].name: one._replace(copied=copied) for g in chain}
     return out
 
 
 def _bytes(kind: ValueType) -> int:
-    """Of floats whose number is known; of others 0."""
-    if kind.dtype != "float32" or not is_static(kind.shape):
-        return 0
-    return known(nbytes(kind.shape, kind.dtype))
+    """Of floats, as scores have them, at the most; of others 0."""
+    floats = kind.dtype in ("float32", "bfloat16")
+    return most(nbytes(kind.shape, "float32")) if floats else 0
 
 
 def _chain(net: Network, last: Group, producers: Mapping[str, Group]) -> tuple[Group, ...]:
@@ -125,7 +150,8 @@ def _chain(net: Network, last: Group, producers: Mapping[str, Group]) -> tuple[G
             return ()
         chain.insert(0, group)
         if group[0].op == "einsum":
-            return tuple(chain) if len(chain) > 2 or len(group) > 1 else ()
+            between = [n for g in (*chain[1:-1], group[1:]) for n in g if n.op != "reshape"]
+            return tuple(chain) if between else ()
 
 
 def _cut(
@@ -133,64 +159,41 @@ def _cut(
 ) -> Attention | None:
     """How to compute some groups in blocks; None where heads and rows do not go through them."""
     node = groups[-1][0]
-    form, shape = parse(node.attrs["equation"]), types[node.inputs[0]].shape
+    form = parse(node.attrs["equation"])
+    shape, there = (types[v].shape for v in (node.inputs[0], node.inputs[-1]))
     scores, values = form.operands[0], form.operands[-1]
     if len(form.operands) != 2 or len(set(scores)) < len(scores):
         return None
-    size, all_bytes = (
-        dict(zip(scores, known_shape(shape), strict=True)),
-        _bytes(types[node.inputs[0]]),
-    )
+    size, all_bytes = dict(zip(scores, shape, strict=True)), _bytes(types[node.inputs[0]])
+    numbers = {n: number for n, number in size.items() if isinstance(number, int)}
+    static = len(numbers) == len(size)
     kept = [n for n in scores if n in form.result]
-    heads = [n for n in kept if n in values and all_bytes >= _HEAD * threads * size[n]]
+    heads = [
+        n for n in kept
+        if n in values and n in numbers and there[values.index(n)] == numbers[n]
+        and not (static and all_bytes < _HEAD * threads * numbers[n])
+    ]  # fmt: skip
     rows = [n for n in kept if n not in values]
-    if not heads or not rows:
+    if not rows or (static and not heads):
         return None
-    head, row = (max(names, key=lambda n: size[n]) for names in (heads, rows))
-    axes: dict[str, Axes] = {}
-    demands = [(groups[-1][-1].name, Axes(form.result.index(head), form.result.index(row)))]
-    producers = {n.name: n for group in groups for n in group}
-    while demands:
-        value, wanted = demands.pop()
-        if axes.setdefault(value, wanted) != wanted:
-            return None
-        if value in producers:
-            given = _of_inputs(producers[value], wanted, types)
-            if given is None:
-                return None
-            demands += zip(producers[value].inputs, given, strict=True)
-    each = all_bytes // (size[head] * size[row])
-    block = min(max(_ROWS, _NEAR * threads // each // 32 * 32), size[row])
-    return Attention(groups, axes, frozenset(), size[head], size[row], block)
-
-
-def _of_inputs(node: Node, axes: Axes, types: Mapping[str, ValueType]) -> list[Axes] | None:
-    """Axes of a node's inputs by those of its output; None if it does not keep them apart."""
-    if node.op == "einsum":
-        form = parse(node.attrs["equation"])
-        labels = [None if d is None else form.result[d] for d in axes]
-        out = []
-        for text, value in zip(form.operands, node.inputs, strict=True):
-            axes = Axes(*(text.index(n) if n and n in text else None for n in labels))
-            spread = any(d is not None and types[value].shape[d] == 1 for d in axes)
-            if spread or len(set(text)) < len(text):
-                return None
-            out.append(axes)
-        return out
-    if node.op == "softmax":
-        (kind,) = (types[v] for v in node.inputs)
-        return None if node.attrs["axis"] % len(kind.shape) in axes else [axes]
-    if OPERATORS[node.op].pattern > Pattern.BROADCAST or node.attrs.get("axis") is not None:
+    head = max(heads, key=lambda n: numbers[n], default="")
+    row = max(rows, key=lambda n: most(size[n]))
+    count, length = numbers.get(head, 1), most(size[row])
+    each = all_bytes // (count * length)
+    if static:
+        block, together = min(max(_ROWS, _NEAR * threads // each // 32 * 32), length), 0
+    elif length > _ROWS:
+        block, near = _ROWS, _NEAR * threads // (_ROWS * each)
+        equal = [n for n in range(1, count + 1) if not count % n]
+        few = next(n for n in equal if n * _PARTS >= count)
+        together = max(n for n in equal if n <= max(near, few))
+    else:
         return None
-    rank = len(types[node.name].shape)
-    out = []
-    for value in node.inputs:
-        shape = types[value].shape
-        near = [None if d is None else d - rank + len(shape) for d in axes]
-        out.append(
-            Axes(*(d if d is not None and d >= 0 and shape[d] != 1 else None for d in near))
-        )
-    return out
+    last = Axes(form.result.index(head) if head else None, form.result.index(row))
+    axes = followed([n for group in groups for n in group], last, count, types)
+    if axes is None:
+        return None
+    return Attention(groups, axes, frozenset(), count, size[row], block, together)
 
 
 def root_of(net: Network, value: str) -> str:
@@ -205,27 +208,28 @@ def in_blocks(
     types: Mapping[str, ValueType],
     views: Mapping[str, str],
     constants: frozenset[str],
+    factors: Mapping[str, Callable[[te.Tensor], te.Tensor]],
 ) -> Repeated:
-    """The calls of a head, what they read and make, and where that lies.
+    """The calls for all blocks, what they read and make, and where that lies.
 
     Args:
         types: of all values.
         views: those of them that are others' in another shape.
         constants: of the network.
+        factors: as `declare_nodes` has them.
     """
-    trip = symbol(f"trip of {one.output}", 0, one.trips - 1)
-    repeat = Repeat(one.trips, trip)
     out = Repeated([], {}, {}, {}, {})
-    part = {v: _part(types[v], axes, one.block) for v, axes in one.axes.items()}
-    inner = {group[-1].name for group in one.groups[:-1]}
     copies = {v: f"{one.output}/{v}" for v in sorted(one.copied)}
     for value, copy in copies.items():
         out.calls.append(copy_call(value, copy, types[value]))
         out.values[copy] = types[value]
-    for number in range(-(-one.rows // one.block)):
-        start = min(number * one.block, one.rows - one.block)
+    inner = {group[-1].name for group in one.groups[:-1]}
+    for number, block in enumerate(_blocks(one)):
+        part = {v: _part(types[v], axes, block) for v, axes in one.axes.items()}
 
-        def named(value: str, number: int = number, start: int = start) -> str:
+        def named(
+            value: str, number: int = number, block: _Block = block, part: Types = part
+        ) -> str:
             axes = one.axes[value]
             if axes == Axes(None, None):
                 return value
@@ -233,14 +237,22 @@ def in_blocks(
             out.values[name] = part[value]
             if value not in inner:
                 strides = row_major(types[value].shape)
-                away = 0 if axes.heads is None else trip * strides[axes.heads]
-                away += 0 if axes.rows is None else start * strides[axes.rows]
+                away = 0 if axes.heads is None else block.head * axes.each * strides[axes.heads]
+                away += 0 if axes.rows is None else block.row * strides[axes.rows]
                 out.slots[name] = Slot(copies.get(value, views.get(value, value)), away, strides)
             return name
 
         for group in one.groups:
             result = group[-1].name
-            dag, inputs = declare_nodes(group, {**types, **part}, constants, "float32")
+            if group[0].op == "reshape":
+                source = named(group[0].inputs[0])
+                out.views[named(result)] = out.views.get(source, source)
+                continue
+            dag, inputs = declare_nodes(
+                group, {**types, **part}, constants, part[result].dtype, factors
+            )
+            if block.within:
+                dag = exchange_symbols(block.within).dag(dag)
             ops = "+".join(n.op for n in group)
             desc = f"{ops} {shape_text(part[group[0].inputs[0]].shape)}"
             out.calls.append(
@@ -251,16 +263,53 @@ def in_blocks(
                     "_".join(n.op for n in group),
                     desc,
                     any(op.reduce_axes for op in dag.compute_ops),
-                    repeat,
+                    block.repeat,
+                    block.within,
                 )
             )
     return out
 
 
-def _part(kind: ValueType, axes: Axes, block: int) -> ValueType:
+def _blocks(one: Attention) -> list[_Block]:
+    """The blocks whose calls stand in the plan, in order."""
+    if not one.together:
+        repeat = _repeat(one.heads, one.output)
+        numbers = range(-(-known(one.rows) // one.block))
+        starts = (min(n * one.block, known(one.rows) - one.block) for n in numbers)
+        return [_Block(1, repeat.trip, one.block, start, repeat) for start in starts]
+    least = min(range_of(one.rows)[0], 1)  # of the rest
+    trips = (one.rows - least) // one.block
+    within = _longer(one.rows, one.block + least)
+    out = []
+    for head in range(0, one.heads, one.together):
+        repeat = _repeat(trips, f"{one.output}/{head}")
+        row = repeat.trip * one.block
+        out.append(_Block(one.together, head, one.block, row, repeat, within))
+    done = trips * one.block
+    return [*out, _Block(one.heads, 0, one.rows - done, done)]
+
+
+def _longer(rows: Extent, low: int) -> dict[Symbol, Symbol]:
+    """The symbol that rows are, where they are that many at the least."""
+    if (
+        not isinstance(rows, Symbolic)
+        or len(rows.symbols) > 1
+        or rows != Symbolic.of({rows.symbols: 1})
+    ):
+        return {}
+    (one,) = rows.symbols
+    typicals = tuple(n for n in one.typicals if n >= low) or (one.high,)
+    return {one: Symbol(one.name, low, one.high, typicals)}
+
+
+def _repeat(trips: Extent, name: str) -> Repeat:
+    return Repeat(trips, symbol(f"trip of {name}", 0, most(trips) - 1))
+
+
+def _part(kind: ValueType, axes: Axes, block: _Block) -> ValueType:
     shape = list(kind.shape)
     if axes.heads is not None:
-        shape[axes.heads] = 1
+        shape[axes.heads] = block.heads * axes.each
     if axes.rows is not None:
-        shape[axes.rows] = block
+        shape[axes.rows] = block.rows
     return ValueType(tuple(shape), kind.dtype)

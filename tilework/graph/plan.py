@@ -131,7 +131,7 @@ def _plan(
     inner = Repeated([], {}, {}, {}, {})
     outside = {*net.inputs, *net.constants, *(root_of(net, v) for v in net.outputs)}
     blocks = {}
-    if ways.repeats and precision == "f32":
+    if ways.repeats and precision in ("f32", "bf16"):
         blocks = attention(net, groups, types, outside, ways.num_cores)
     for group in groups:
         node = group[-1]
@@ -148,7 +148,7 @@ def _plan(
             continue
         if node.name in blocks:
             if node.name == blocks[node.name].output:
-                more = in_blocks(blocks[node.name], types, views, names)
+                more = in_blocks(blocks[node.name], types, views, names, factors)
                 calls += more.calls
                 inner.add(more)
             continue

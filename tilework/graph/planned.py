@@ -11,6 +11,7 @@ from tilework.frozen import frozen
 from tilework.graph.operators.base import ValueType
 from tilework.index.extents import Extent
 from tilework.index.slots import Slot
+from tilework.index.symbols import Symbol
 from tilework.te import ComputeDAG
 
 
@@ -40,6 +41,8 @@ class Call:
         desc: one line for tables: operators and extents.
         complex: whether it reduces anything (such calls are worth tuning).
         repeat: what it is a part of, with its neighbours of which that is the same.
+        within: symbols of ``dag`` in place of the network's, of the same names: the values that
+            they have where a run makes the call at all.
     """
 
     dag: ComputeDAG
@@ -49,6 +52,12 @@ class Call:
     desc: str
     complex: bool
     repeat: Repeat | None = None
+    within: Mapping[Symbol, Symbol] = field(default_factory=dict)
+
+    @property
+    def without(self) -> dict[Symbol, Symbol]:
+        """The network's symbols in place of those of ``dag``."""
+        return {near: symbol for symbol, near in self.within.items()}
 
     @property
     def trips(self) -> Extent:

@@ -10,8 +10,8 @@ expressions of what a run brings: `tilework.index.symbols`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import NewType, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NewType, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,11 @@ def substituted(extent: Extent, by: Mapping[Symbol, Symbol]) -> Extent:
                 term = term * (substituted(atom.whole, by) // atom.by)
         out = out + term
     return out
+
+
+def exchanged(extents: Sequence[Any], by: Mapping[Symbol, Symbol]) -> tuple[Any, ...]:
+    """Extents, or other numbers, of other symbols."""
+    return tuple([substituted(n, by) for n in extents] if by else extents)
 
 
 def shape_text(shape: Iterable[Extent]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from tilework.deferred import Awaited
 from tilework.frozen import frozen
-from tilework.index.extents import Extent, nbytes
+from tilework.index.extents import Extent, exchanged, nbytes
+from tilework.index.symbols import Symbol
 from tilework.lower.ir import Program
 from tilework.space.packing import Packing
 
@@ -94,6 +95,14 @@ class Kernel:
     def __getstate__(self) -> dict[str, object]:
         """A pickled kernel is whole."""
         return {**self.__dict__, "pieces": self.objects}
+
+    def of_symbols(self, by: Mapping[Symbol, Symbol]) -> Kernel:
+        """The same code in the words of other symbols of the same names."""
+        if not by:
+            return self
+        shared, each = exchanged((self.shared_workspace, self.thread_workspace), by)
+        args = tuple(replace(a, shape=exchanged(a.shape, by)) for a in self.args)
+        return replace(self, args=args, shared_workspace=shared, thread_workspace=each)
 
     def workspace_bytes(self, threads: int) -> Extent:
         """Bytes of workspace for a run with ``threads`` threads."""

@@ -26,7 +26,7 @@ from tilework.index.extents import Extent, known, known_shape, nbytes, shape_at
 from tilework.index.symbols import Point, Symbol, Symbolic
 from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
-from tilework.runtime.repeats import Repeat, moving
+from tilework.runtime.repeats import Repeat, moving, seldom
 
 ABI_VERSION = 6
 """Of images, and of how their code is called. A module runs under every version of Tilework that
@@ -374,6 +374,11 @@ class Image:
     def moving(self) -> dict[int, Extent]:
         """Of arguments that move on, by their number in `refs`, the way to the last trip."""
         return moving(self.repeats, [len(step.args) for step in self.steps])
+
+    @cached_property
+    def seldom(self) -> dict[int, Extent]:
+        """Of arguments that a run may use at no trip, by their number in `refs`, how often."""
+        return seldom(self.repeats, [len(step.args) for step in self.steps])
 
     @cached_property
     def ends(self) -> Ends:

@@ -200,7 +200,7 @@ def _rooms(image: Image, refs: Iterable[Ref], behind: Sequence[Extent]) -> list[
     """What is left of a block behind each reference, in bytes; of numbers, the least alone."""
     io = [v.nbytes for v in image.io_values]
     places = [image.lifetimes[p.lifetime].size - p.offset for p in image.places]
-    constants, moving = image.constants.nbytes, image.moving
+    constants, moving, seldom = image.constants.nbytes, image.moving, image.seldom
     out: dict[Extent, None] = {}
     least = 0
     for i, (space, at, reach) in enumerate(refs):
@@ -216,7 +216,7 @@ def _rooms(image: Image, refs: Iterable[Ref], behind: Sequence[Extent]) -> list[
         if i in moving:  # the last trip's begins within the block, too, and ends there
             start = image.places[at].offset if space == "place" else 0
             lefts += [start + moving[i], left - moving[i]]
-        for one in lefts:
+        for one in [n * seldom[i] for n in lefts] if i in seldom else lefts:
             if isinstance(one, int):
                 least = min(least, one)
             else:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, known
-from tilework.index.symbols import Symbol, value_at
+from tilework.index.symbols import Symbol, range_of, value_at
 
 
 @frozen
@@ -50,6 +50,19 @@ def moving(repeats: Sequence[Repeat], counts: Sequence[int]) -> dict[int, Extent
         for i, each in enumerate(repeat.advances, sum(counts[: repeat.first])):
             if each != 0:
                 out[i] = (repeat.trips - 1) * each
+    return out
+
+
+def seldom(repeats: Sequence[Repeat], counts: Sequence[int]) -> dict[int, Extent]:
+    """Of arguments of calls that a run may make at no trip, by number, how often it makes them.
+
+    What these arguments refer to need not be there then.
+    """
+    out: dict[int, Extent] = {}
+    for repeat in repeats:
+        if range_of(repeat.trips)[0] == 0:
+            first = sum(counts[: repeat.first])
+            out |= dict.fromkeys(range(first, first + len(repeat.advances)), repeat.trips)
     return out
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tilework.dtypes import is_float
 from tilework.index.extents import Extent, substituted
-from tilework.index.symbols import Point, Symbolic, value_at
+from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.te import expr as x
 from tilework.te.dag import ComputeDAG
 from tilework.te.tensor import Compute, Operation, Placeholder, Tensor, make_compute
@@ -20,8 +20,12 @@ def at_point(dag: ComputeDAG, at: Point) -> ComputeDAG:
 
 def seen_at(at: Point) -> Exchange:
     """Computations whose typical extents are those of a point: the same code, looked at there."""
-    there = {s: replace(s, typicals=(n,)) for s, n in at.items()}
-    return Exchange(lambda extent: substituted(extent, there))
+    return exchange_symbols({s: replace(s, typicals=(n,)) for s, n in at.items()})
+
+
+def exchange_symbols(by: Mapping[Symbol, Symbol]) -> Exchange:
+    """Computations of other symbols."""
+    return Exchange(lambda extent: substituted(extent, by))
 
 
 class Exchange:

@@ -239,7 +239,10 @@ static const char *lay_out(site *s, const code *c, const int64_t *found, int64_t
     if (bytes > s->workspace_bytes) s->workspace_bytes = bytes;
   }
   if (s->arena_bytes >= MOST_BYTES) return "intermediate values are too large for any machine";
-  for (uint32_t i = 0; i < c->num_refs; i++) {
+  for (uint32_t i = 0, n = 0; i < c->num_refs; i++) {
+    while (n < c->num_repeats && i >= c->repeats[n].first + c->repeats[n].count) n++;
+    const repeat *own = n < c->num_repeats && i >= c->repeats[n].first ? &c->repeats[n] : NULL;
+    int used = !own || found[c->refs[own->numbers].reach]; /* at any trip */
     const ref *r = &c->refs[i];
     int64_t start = 0, room = (int64_t)sizeof *s->at;
     if (r->space == PLACE) {
@@ -254,7 +257,7 @@ static const char *lay_out(site *s, const code *c, const int64_t *found, int64_t
       s->table[i] = (void *)(uintptr_t)found[r->reach];
       continue;
     }
-    if (r->space != CONSTANT && found[r->reach] > room) return "a reference leaves its block";
+    if (r->space != CONSTANT && used && found[r->reach] > room) return "a reference leaves its block";
     if (r->space == CONSTANT) s->table[i] = (void *)(weights + r->at);
     else if (r->space == SYMBOL) s->table[i] = &s->at[r->at];
     else s->table[i] = (void *)(uintptr_t)start;
