@@ -59,6 +59,14 @@ class Asked(FamilyDraft):
         views = sketch.views[points]
         return np.asarray(np.mean([np.log(self.draft.seconds(v, rows)) for v in views], axis=0))
 
+    def log(self, one: Found, points: slice) -> float:
+        """As `mean`, of a row that it may have been asked about everywhere."""
+        rows, logs = self.heard(one.sketch)
+        same = np.flatnonzero((rows == one.row).all(axis=1))
+        if len(same):
+            return float(logs[points, same[0]].mean())
+        return float(self.mean(one.sketch, one.row[None], points)[0])
+
     def heard(self, sketch: FamilySketch) -> tuple[Rows, Floats]:
         """All rows of a sketch that it was asked about, and what it said."""
         said = self.said[sketch.id]

@@ -28,9 +28,10 @@ from tilework.te.dag import ComputeDAG
 from tilework.te.expr import Axis, reads, walk
 from tilework.te.tensor import Placeholder
 
-PAYS = 1.05
+PAYS, PAYS_UNPACKED = 1.05, 1.15
 """How many times as fast as one row two have to be, in the mean of the points, which is what their
-code is worth: it is twice as much, and takes twice as long to make."""
+code is worth: it is twice as much, and takes twice as long to make. Kernels that read no weights
+take a small part of a run where extents are small."""
 SLACK = 1.1
 """Of rows for small extents that take at most so many times the seconds of the best, that with the
 least code is taken, unless weights are read: kernels of none, such as softmax, are a small part of
@@ -144,6 +145,11 @@ class Fixed:
         return [near[(self._with(near, row) == near).all(axis=1)] for near, row in pairs]
 
 
+def packs_constants(family: Iterable[FamilySketch]) -> bool:
+    """Whether rows of a family decide how constants lie."""
+    return any(Fixed(sketch).columns for sketch in family)
+
+
 class Over(NamedTuple):
     """Two programs of a family, and where the one hands over to the other."""
 
@@ -169,7 +175,7 @@ def handed_over(
         borders: where one may hand over to another.
     """
     fixed = {sketch.id: Fixed(sketch) for sketch in family}
-    packs = any(one.columns for one in fixed.values())
+    packs = packs_constants(family)
     alike: dict[object, list[Program]] = {}
     for program in logs:
         number, row = program
@@ -194,6 +200,7 @@ def with_second(
     dag: ComputeDAG,
     points: Sequence[Point],
     asked: Asked,
+    packs: bool,
 ) -> Choice:
     """A choice for a family, or two rows in its place where that pays (`PAYS`), by the draft.
 
@@ -203,9 +210,10 @@ def with_second(
         dag: what they compute.
         points: those of the sketches' views.
         asked: what found the choice.
+        packs: whether rows pack constants: `packs_constants`.
     """
-    best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
-    packs = any(Fixed(sketch).columns for sketch in family)
+    pays = PAYS if packs else PAYS_UNPACKED
+    best = math.log(choice.predicted_s or math.inf) - math.log(pays)
     slack = LEAST_SLACK if packs else SLACK
     for border in borders(dag, points):
         few, many = slice(border.first), slice(border.first, None)
@@ -291,11 +299,7 @@ def _with_small(
 ) -> Choice:
     at = border.first - 1
     ends = slice(at, at + 1), slice(at + 1, at + 2)
-    before, behind = (
-        float(asked.mean(small.sketch, small.row[None], end)[0])
-        - float(asked.mean(large.sketch, large.row[None], end)[0])
-        for end in ends
-    )
+    before, behind = (asked.log(small, end) - asked.log(large, end) for end in ends)
     most = _most(border, (before, behind), small, large, asked, between)
     over = HandOver(small.sketch.id, _plain(small), border.grows, most)
     return choice._replace(
