@@ -104,6 +104,25 @@ class Asked(FamilyDraft):
                 out.said[sketch.id] = [(rows, np.array([first, *between, *last]))]
         return out
 
+    def all_over(self, family: Sequence[FamilySketch]) -> Asked:
+        """As `everywhere`, of sketches which it was asked about at their last point alone.
+
+        Rows that are good there run in parallel, which at few points does not pay: what each is
+        with no parallel loop is looked at beside it.
+        """
+        heard = {s.id: self.heard(s) for s in family if s.id in self.said}
+        best = min(float(logs.min()) for _, logs in heard.values())
+        out = Asked(self.draft)
+        for sketch in (s for s in family if s.id in heard):
+            rows, logs = heard[sketch.id]
+            if logs.min() > best + math.log(NEAR_ALONE):
+                continue
+            rows = sketch.serial(rows[_good(logs, np.array([best]))])
+            rows = rows[sketch.valid(rows)]
+            if len(rows):
+                out.logs(sketch, rows)
+        return out
+
     def best(self, family: Sequence[FamilySketch], points: slice, slack: float = SLACK) -> Found:
         """The row with the least code of those about as fast as the best at some points."""
         heard, means = [s for s in family if s.id in self.said], self._means(family, points)

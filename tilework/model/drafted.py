@@ -34,8 +34,8 @@ _STARTS, _FEW_STEPS = 8, 2
 """Rows that are improved, and after how many steps each has to pay. An answer of the draft takes
 as long for one row as for a thousand: many rows come as far by two steps as few by four."""
 _LIGHT_SAMPLES, _LIGHT_STARTS = 512, 4
-"""The same of a family that reads no weights. Such kernels take a small part of a run, and most of
-a compile: their rows have parts for many nests, at two points."""
+"""The same of a family that reads nothing several times, such as softmax. Its kernels take a small
+part of a run, and most of a compile: its sketches are many, of several nests each."""
 _FEW = 16
 """Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
 _LEAST_PROMISE, _MOST_PROMISE = 1.05, 1.2
@@ -144,29 +144,34 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
 def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -> Drafted | None:
     """As `best_drafted`, of a task whose extents a run decides: one row for all points, or two.
 
-    Rows are found by what they take at the first point and at the last one: an answer of the draft
-    takes as long for one row as for hundreds. The best of these are compared at all points. Nobody
-    asks for rows that it likes almost as much.
+    Rows are found by what they take at the first point and at the last one, or at the last one
+    alone where nothing is read several times: an answer of the draft takes as long for one row as
+    for hundreds. The best of these are compared at all points. Nobody asks for rows that it likes
+    almost as much.
     """
     from tilework.model.asked import Asked
     from tilework.model.family import looked_at
-    from tilework.model.second import packs_constants, with_second
+    from tilework.model.second import with_second
 
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
-    packs = packs_constants(family)
-    many = (_SAMPLES, _STARTS) if packs else (_LIGHT_SAMPLES, _LIGHT_STARTS)
-    if not _looked_for(key, target, [sketch.at_ends for sketch in family], asked, *many).ends:
+    light = not any(block.levels.reuse for sketch in family for block in sketch.whole.blocks)
+    if light:
+        ends = [sketch.at_end for sketch in family]
+        looked_for = _looked_for(key, target, ends, asked, _LIGHT_SAMPLES, _LIGHT_STARTS)
+    else:
+        looked_for = _looked_for(key, target, [sketch.at_ends for sketch in family], asked)
+    if not looked_for.ends:
         return None
-    asked = asked.everywhere(family)
+    asked = asked.all_over(family) if light else asked.everywhere(family)
     if not asked.said:
         asked = Asked(draft)  # what is good at both ends is valid nowhere between them
-        if not _looked_for(key, target, family, asked, *many).ends:
+        if not _looked_for(key, target, family, asked).ends:
             return None
     best = asked.best(family, slice(None), ALIKE)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
     points = looked_at(task.compute_dag.symbols)
-    return Drafted(with_second(choice, family, task.compute_dag, points, asked, packs))
+    return Drafted(with_second(choice, family, task.compute_dag, points, asked))
 
 
 def forget_choices() -> None:

@@ -145,7 +145,7 @@ class Fixed:
         return [near[(self._with(near, row) == near).all(axis=1)] for near, row in pairs]
 
 
-def packs_constants(family: Iterable[FamilySketch]) -> bool:
+def _packs_constants(family: Iterable[FamilySketch]) -> bool:
     """Whether rows of a family decide how constants lie."""
     return any(Fixed(sketch).columns for sketch in family)
 
@@ -175,7 +175,7 @@ def handed_over(
         borders: where one may hand over to another.
     """
     fixed = {sketch.id: Fixed(sketch) for sketch in family}
-    packs = packs_constants(family)
+    packs = _packs_constants(family)
     alike: dict[object, list[Program]] = {}
     for program in logs:
         number, row = program
@@ -200,7 +200,6 @@ def with_second(
     dag: ComputeDAG,
     points: Sequence[Point],
     asked: Asked,
-    packs: bool,
 ) -> Choice:
     """A choice for a family, or two rows in its place where that pays (`PAYS`), by the draft.
 
@@ -210,8 +209,8 @@ def with_second(
         dag: what they compute.
         points: those of the sketches' views.
         asked: what found the choice.
-        packs: whether rows pack constants: `packs_constants`.
     """
+    packs = _packs_constants(family)
     pays = PAYS if packs else PAYS_UNPACKED
     best = math.log(choice.predicted_s or math.inf) - math.log(pays)
     slack = LEAST_SLACK if packs else SLACK
