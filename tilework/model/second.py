@@ -28,10 +28,9 @@ from tilework.te.dag import ComputeDAG
 from tilework.te.expr import Axis, reads, walk
 from tilework.te.tensor import Placeholder
 
-PAYS, PAYS_UNPACKED = 1.05, 1.15
+PAYS = 1.05
 """How many times as fast as one row two have to be, in the mean of the points, which is what their
-code is worth: it is twice as much, and takes twice as long to make. Kernels that read no weights
-take a small part of a run where extents are small."""
+code is worth: it is twice as much, and takes twice as long to make."""
 SLACK = 1.1
 """Of rows for small extents that take at most so many times the seconds of the best, that with the
 least code is taken, unless weights are read: kernels of none, such as softmax, are a small part of
@@ -145,11 +144,6 @@ class Fixed:
         return [near[(self._with(near, row) == near).all(axis=1)] for near, row in pairs]
 
 
-def _packs_constants(family: Iterable[FamilySketch]) -> bool:
-    """Whether rows of a family decide how constants lie."""
-    return any(Fixed(sketch).columns for sketch in family)
-
-
 class Over(NamedTuple):
     """Two programs of a family, and where the one hands over to the other."""
 
@@ -175,7 +169,7 @@ def handed_over(
         borders: where one may hand over to another.
     """
     fixed = {sketch.id: Fixed(sketch) for sketch in family}
-    packs = _packs_constants(family)
+    packs = any(one.columns for one in fixed.values())
     alike: dict[object, list[Program]] = {}
     for program in logs:
         number, row = program
@@ -210,9 +204,8 @@ def with_second(
         points: those of the sketches' views.
         asked: what found the choice.
     """
-    packs = _packs_constants(family)
-    pays = PAYS if packs else PAYS_UNPACKED
-    best = math.log(choice.predicted_s or math.inf) - math.log(pays)
+    best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
+    packs = any(Fixed(sketch).columns for sketch in family)
     slack = LEAST_SLACK if packs else SLACK
     for border in borders(dag, points):
         few, many = slice(border.first), slice(border.first, None)
