@@ -59,6 +59,14 @@ class Asked(FamilyDraft):
         views = sketch.views[points]
         return np.asarray(np.mean([np.log(self.draft.seconds(v, rows)) for v in views], axis=0))
 
+    def log(self, one: Found, points: slice) -> float:
+        """As `mean`, of a row that it may have been asked about everywhere."""
+        rows, logs = self.heard(one.sketch)
+        same = np.flatnonzero((rows == one.row).all(axis=1))
+        if len(same):
+            return float(logs[points, same[0]].mean())
+        return float(self.mean(one.sketch, one.row[None], points)[0])
+
     def heard(self, sketch: FamilySketch) -> tuple[Rows, Floats]:
         """All rows of a sketch that it was asked about, and what it said."""
         said = self.said[sketch.id]
@@ -94,6 +102,25 @@ class Asked(FamilyDraft):
                 rows, (first, *last) = rows[some], logs[:, some]
                 between = [np.log(self.draft.seconds(view, rows)) for view in others]
                 out.said[sketch.id] = [(rows, np.array([first, *between, *last]))]
+        return out
+
+    def all_over(self, family: Sequence[FamilySketch]) -> Asked:
+        """As `everywhere`, of sketches which it was asked about at their last point alone.
+
+        Rows that are good there run in parallel, which at few points does not pay: what each is
+        with no parallel loop is looked at beside it.
+        """
+        heard = {s.id: self.heard(s) for s in family if s.id in self.said}
+        best = min(float(logs.min()) for _, logs in heard.values())
+        out = Asked(self.draft)
+        for sketch in (s for s in family if s.id in heard):
+            rows, logs = heard[sketch.id]
+            if logs.min() > best + math.log(NEAR_ALONE):
+                continue
+            rows = sketch.serial(rows[_good(logs, np.array([best]))])
+            rows = rows[sketch.valid(rows)]
+            if len(rows):
+                out.logs(sketch, rows)
         return out
 
     def best(self, family: Sequence[FamilySketch], points: slice, slack: float = SLACK) -> Found:

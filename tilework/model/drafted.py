@@ -33,6 +33,9 @@ _SAMPLES = 1024
 _STARTS, _FEW_STEPS = 8, 2
 """Rows that are improved, and after how many steps each has to pay. An answer of the draft takes
 as long for one row as for a thousand: many rows come as far by two steps as few by four."""
+_LIGHT_SAMPLES, _LIGHT_STARTS = 512, 4
+"""The same of a family that reads nothing several times, such as softmax. Its kernels take a small
+part of a run, and most of a compile: its sketches are many, of several nests each."""
 _FEW = 16
 """Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
 _LEAST_PROMISE, _MOST_PROMISE = 1.05, 1.2
@@ -141,18 +144,25 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
 def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -> Drafted | None:
     """As `best_drafted`, of a task whose extents a run decides: one row for all points, or two.
 
-    Rows are found by what they take at the first point and at the last one: an answer of the draft
-    takes as long for one row as for hundreds. The best of these are compared at all points. Nobody
-    asks for rows that it likes almost as much.
+    Rows are found by what they take at the first point and at the last one, or at the last one
+    alone where nothing is read several times: an answer of the draft takes as long for one row as
+    for hundreds. The best of these are compared at all points. Nobody asks for rows that it likes
+    almost as much.
     """
     from tilework.model.asked import Asked
     from tilework.model.family import looked_at
     from tilework.model.second import with_second
 
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
-    if not _looked_for(key, target, [sketch.at_ends for sketch in family], asked).ends:
+    light = not any(block.levels.reuse for sketch in family for block in sketch.whole.blocks)
+    if light:
+        ends = [sketch.at_end for sketch in family]
+        looked_for = _looked_for(key, target, ends, asked, _LIGHT_SAMPLES, _LIGHT_STARTS)
+    else:
+        looked_for = _looked_for(key, target, [sketch.at_ends for sketch in family], asked)
+    if not looked_for.ends:
         return None
-    asked = asked.everywhere(family)
+    asked = asked.all_over(family) if light else asked.everywhere(family)
     if not asked.said:
         asked = Asked(draft)  # what is good at both ends is valid nowhere between them
         if not _looked_for(key, target, family, asked).ends:
@@ -220,9 +230,20 @@ class _LookedFor(NamedTuple):
 
 
 def _looked_for(
-    workload_key: str, target: str, sketches: Sequence[Drawn], draft: Seconds
+    workload_key: str,
+    target: str,
+    sketches: Sequence[Drawn],
+    draft: Seconds,
+    samples: int = _SAMPLES,
+    most: int = _STARTS,
 ) -> _LookedFor:
-    """The rows among which `best_drafted` chooses; arguments as there."""
+    """The rows among which `best_drafted` chooses; arguments as there.
+
+    Args:
+        workload_key, target, sketches, draft: as there.
+        samples: how many rows are drawn of a sketch.
+        most: how many rows are improved.
+    """
     starts: list[tuple[float, int, Rows]] = []
     seen: dict[int, list[Seen]] = {}
     least = [draft.least(sketch) for sketch in sketches]
@@ -233,12 +254,12 @@ def _looked_for(
         sketch = sketches[position]
         if starts and draft.least(sketch, closely=True) > starts[0][0]:
             continue
-        rows = sketch.sample(_generator(workload_key, target, sketch.id), _SAMPLES)
+        rows = sketch.sample(_generator(workload_key, target, sketch.id), samples)
         if len(rows):
             times = draft.seconds(sketch, rows)
-            best = _least(times, _STARTS)
+            best = _least(times, most)
             starts += [(float(times[i]), position, rows[i]) for i in best]
-            starts = sorted(starts, key=lambda s: s[:2])[:_STARTS]
+            starts = sorted(starts, key=lambda s: s[:2])[:most]
             seen[position] = [Seen(rows, times)]
             if times[best[0]] < promise * least[position]:
                 promise = max(float(times[best[0]]) / least[position], _LEAST_PROMISE)

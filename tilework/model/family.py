@@ -92,6 +92,18 @@ class FamilySketch:
         ends = tuple(dict.fromkeys((self.views[0], self.views[-1])))
         return FamilySketch(self.id, ends, self.whole)
 
+    @property
+    def at_end(self) -> FamilySketch:
+        """The same where it is looked at last alone."""
+        return FamilySketch(self.id, (self.views[-1],), self.whole)
+
+    def serial(self, rows: Rows) -> Rows:
+        """Rows, and what each is with no loop in parallel, if that is another one."""
+        columns = [c for d in self.views[0].decisions if d.kind == "parallel" for c in d.columns]
+        alone = rows.copy()
+        alone[:, columns] = 0
+        return ascending(np.concatenate([rows, alone])) if columns else rows
+
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:
         """Of each decision its columns, and its choices at any point."""

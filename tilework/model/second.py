@@ -291,11 +291,7 @@ def _with_small(
 ) -> Choice:
     at = border.first - 1
     ends = slice(at, at + 1), slice(at + 1, at + 2)
-    before, behind = (
-        float(asked.mean(small.sketch, small.row[None], end)[0])
-        - float(asked.mean(large.sketch, large.row[None], end)[0])
-        for end in ends
-    )
+    before, behind = (asked.log(small, end) - asked.log(large, end) for end in ends)
     most = _most(border, (before, behind), small, large, asked, between)
     over = HandOver(small.sketch.id, _plain(small), border.grows, most)
     return choice._replace(
