@@ -11,12 +11,16 @@ from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.register_tiles.borders import Span, checked, clippable, fewer, tile_spans
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.tile_version import Version
-from tilework.te.expr import Axis, Expr, binary
+from tilework.space.blocks import Block
+from tilework.te.affine import linear
+from tilework.te.expr import Axis, Expr, binary, reads
 
 _LEFT = 24
 """Vector operations, counted as unroll limits are, that a body of an axis's last tile holds at
 least if the limit allows: with as many the loop around it costs nothing. There is such a body for
 each number of points that may be left, so that more would be most of a kernel's code."""
+_COLUMNS = 4
+"""Steps along rows whose vectors lie across them: some machines load so many columns at once."""
 
 
 def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
@@ -69,6 +73,8 @@ def reduce_steps(
     sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
     share, own = version.room(), {a: s.size for a, s in version.spans.items()}
     enough = None if own == sizes else ceil_div(_LEFT, max(vectors_of(loops, own), 1))
+    if enough is not None and _across_rows(block):
+        enough = max(enough, _COLUMNS)
     factors = _factors(loops, sizes, share, frozenset(cut), frozenset(clips), enough)
     if not expanded:
         factors = dict.fromkeys(factors, 1)
@@ -128,6 +134,16 @@ def reduce_steps(
 
     known = around or {}
     return build(looped, known, known, frozenset())
+
+
+def _across_rows(block: Block) -> bool:
+    """Whether vectors lie across the rows of an operand, and steps of the sum along them."""
+    for read in reads(block.source) if block.spatial else ():
+        *outer, last = [linear(index) for index in read.indices] or [None]
+        along = last is not None and any(last.step(a) == 1 for a in block.reduce)
+        if along and any(f is not None and f.step(block.spatial[-1]) for f in outer):
+            return True
+    return False
 
 
 def _factors(
