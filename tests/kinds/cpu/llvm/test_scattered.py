@@ -31,7 +31,7 @@ def lines(sketch, row, target):
 
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
-@pytest.mark.parametrize("number", [0, 2])  # lanes are columns; lanes are terms, added up behind
+@pytest.mark.parametrize("number", [0, 1])  # the last operator may be a nest of its own
 def test_they_stay_a_loop(level, number, monkeypatch):
     task = SearchTask(te.ComputeDAG(turned(1, 256, 96)), Target(x86(level, 1)))
     sketch = SearchSpace.of(task).sketches[number]
