@@ -20,7 +20,8 @@ _LEFT = 24
 least if the limit allows: with as many the loop around it costs nothing. There is such a body for
 each number of points that may be left, so that more would be most of a kernel's code."""
 _COLUMNS = 4
-"""Steps along rows whose vectors lie across them: some machines load so many columns at once."""
+"""Steps along rows whose vectors lie across them, at the fewest: so many columns may be loaded at
+once. Where extents are known, what is measured says how many there are."""
 
 
 def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
@@ -73,8 +74,6 @@ def reduce_steps(
     sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
     share, own = version.room(), {a: s.size for a, s in version.spans.items()}
     enough = None if own == sizes else ceil_div(_LEFT, max(vectors_of(loops, own), 1))
-    if enough is not None and _across_rows(block):
-        enough = max(enough, _COLUMNS)
     factors = _factors(loops, sizes, share, frozenset(cut), frozenset(clips), enough)
     if not expanded:
         factors = dict.fromkeys(factors, 1)
@@ -169,9 +168,12 @@ def _factors(
     """
     block = loops.block
     room = max(int(share * int(loops.nest.unroll[0])) // max(vectors_of(loops, sizes), 1), 1)
+    room = room if most is None else min(room, most)
+    if any(a.open for a in block.spatial) and _across_rows(block):
+        room = max(room, _COLUMNS)
     return expansion_of_one(
         {a: loops.steps(a) for a in block.reduce},
-        room if most is None else min(room, most),
+        room,
         always=block.const_axes,
         whole=whole,
         serial={*clipped, *loops.serial_taps},

@@ -22,8 +22,8 @@ from tilework.kinds.cpu.caches import LINE_BYTES
 from tilework.kinds.cpu.llvm.lanes import Lane
 from tilework.kinds.cpu.llvm.load_store import LoadStore, extent_of
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
-from tilework.lower.ir import VALUES, Buffer, For, If, Store, walk_stmts
-from tilework.te.expr import Axis, IfThenElse, walk
+from tilework.lower.ir import VALUES, Buffer, For, If, Let, Store, walk_stmts
+from tilework.te.expr import Axis, Expr, IfThenElse, walk
 
 SIDE = 4
 """Rows and columns of the blocks that are transposed: numbers of 128 bits."""
@@ -57,20 +57,17 @@ class TransposedLoads:
         const, terms, step, lane = memory.bindings.split(form)
         if lane is None or lane.width % SIDE or not isinstance(step, int) or memory.guards:
             return None
-        if buffer.dtype != "float32":
-            return None
         width, active = extent_of(lane)
         own = (*terms, ("lanes", step, 0))
         value = memory.loads.get((buffer, own, const, width, active, ()))
-        if value is not None:
-            return value
         axis = next((a for a in self._expanded if form.step(a) == 1), None)
-        at = None if axis is None else memory.bindings.loops[axis]
-        if axis is None or not isinstance(at, int):
+        if value is not None or axis is None or buffer.dtype != "float32":
+            return value
+        at = memory.bindings.loops[axis]
+        assert isinstance(at, int)
+        if at - at % SIDE + SIDE > self._expanded[axis]:
             return None
-        if at - at % SIDE + SIDE > self._expanded[axis] or (
-            lane.some is not None and range_of(buffer.size)[0] < SIDE
-        ):
+        if lane.some is not None and range_of(buffer.size)[0] < SIDE:
             return None
         first = const - at % SIDE
         ahead = buffer.streamed is not False and at % _LINE < SIDE
@@ -113,7 +110,10 @@ class TransposedLoads:
         width = SIDE
         while len(parts) > 1:
             lanes = range(2 * width)
-            parts = [self._shuffle(a, b, lanes, width) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [
+                self._shuffle(a, b, lanes, width)
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
             width *= 2
         return parts[0]
 
@@ -124,13 +124,18 @@ class TransposedLoads:
     def _shuffle(self, a: str, b: str, lanes: Sequence[int], width: int) -> str:
         kind = vector_type("float32", width)
         mask = ", ".join(f"i32 {n}" for n in lanes)
-        return self._fn.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>")
+        return self._fn.emit(
+            f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>"
+        )
 
 
 def _unconditional(s: For) -> bool:
     """Whether all points of a loop read what they read, whatever is known of them."""
     parts = list(walk_stmts(s.body))
     values = (n for x in parts if isinstance(x, Store) for n in walk(x.value, VALUES))
-    return not any(isinstance(x, If) for x in parts) and not any(
-        isinstance(n, IfThenElse) for n in values
+    bounds = (e for x in parts if isinstance(x, For) for e in (x.start, x.extent))
+    return (
+        not any(isinstance(x, If | Let) for x in parts)
+        and not any(isinstance(e, Expr) for e in bounds)
+        and not any(isinstance(n, IfThenElse) for n in values)
     )
