@@ -8,8 +8,8 @@ from tests.hosts import x86
 from tests.lower.check import random_inputs, reference, task_of
 from tests.te.workloads import matmul
 from tilework import ops, te
-from tilework.kinds.cpu.tactics import TACTICS
 from tilework.index.symbols import symbol
+from tilework.kinds.cpu.tactics import TACTICS
 from tilework.lower.interpret import interpret
 from tilework.lower.ir import Claim, walk_stmts
 from tilework.lower.register_tiles.program import lower
