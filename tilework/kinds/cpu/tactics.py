@@ -29,8 +29,8 @@ _CLAIMED_BYTES = 1 << 20
 """Smaller outputs gain nothing from claims: L3 delivers their lines soon enough."""
 _STREAMED_BYTES, _STREAMED_OF_BYTES = 1 << 20, 1 << 17
 """The least weights that are asked for ahead; and where each is a byte."""
-_FEW_TILES = 2
-"""Register tiles of rows that read a matrix for what it is asked ahead for."""
+_FEW_TILES, _FEW_OF_BYTES = 2, 1 << 14
+"""Register tiles of rows that a computed matrix is asked ahead for, and its least size."""
 _SET_BYTES = 1024
 _WORD = "int32"
 """Weights of few bits are held in words: `tilework.ops.packed`."""
@@ -112,7 +112,7 @@ class CpuTactics(Tactics):
         if not any(a.open for a in used):
             return False
         few = [_at_most(a.extent, _FEW_TILES * int(nest.tiles[a][-1][0])) for a in others]
-        large = _at_least(nbytes(read.tensor.shape, read.dtype), _STREAMED_OF_BYTES)
+        large = _at_least(nbytes(read.tensor.shape, read.dtype), _FEW_OF_BYTES)
         return bool(others) and _all(large, *few)
 
     @override
