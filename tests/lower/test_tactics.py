@@ -8,6 +8,7 @@ from tests.hosts import x86
 from tests.lower.check import random_inputs, reference, task_of
 from tests.te.workloads import matmul
 from tilework import ops, te
+from tilework.index.symbols import symbol
 from tilework.kinds.cpu.tactics import TACTICS
 from tilework.lower.interpret import interpret
 from tilework.lower.ir import Claim, walk_stmts
@@ -47,6 +48,22 @@ def test_large_weights_of_few_bits_are_fetched_ahead_though_read_once():
         for row in sketch.sample(np.random.default_rng(0), 5):
             program = lower(sketch, row, tactics=TACTICS).program
             assert {b.name for b in program.inputs if b.streamed} == expected
+
+
+def test_a_cache_that_grows_is_fetched_ahead_for_few_rows():
+    """Values, mixed for one row, or for as many as a run says; of as many as two tiles it asks."""
+    past = symbol("past", 1, 4096, (1024,))
+    for rows in (1, symbol("rows", 1, 64, (1,)), 64):
+        p, v = te.placeholder((rows, past), "p"), te.placeholder((past, 64), "v")
+        dag = te.ComputeDAG([p, v, ops.einsum("st,td->sd", p, v)])
+        sketch = SearchSpace.of(task_of(dag, x86("znver4", 1))).sketches[0]
+        for row in sketch.sample(np.random.default_rng(0), 3):
+            program = lower(sketch, row, tactics=TACTICS).program
+            (streamed,) = (b.streamed for b in program.inputs if b.name == "v")
+            if rows == 1:
+                assert "past" in str(streamed)
+                assert "rows" not in str(streamed)
+            assert streamed is not True
 
 
 def test_results_that_lie_spread_out_are_the_same():

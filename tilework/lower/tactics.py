@@ -13,7 +13,7 @@ from tilework.lower.ir import Buffer, Stmt
 from tilework.space.nest import BlockNest
 from tilework.space.packings import Packed
 from tilework.target import Target
-from tilework.te.expr import Axis, Expr
+from tilework.te.expr import Axis, Expr, Read
 from tilework.te.tensor import Operation
 
 
@@ -42,6 +42,13 @@ class Tactics:
         self, target: Target, nest: BlockNest, weight: Operation, packed: Packed
     ) -> bool | Expr:
         """Whether it pays to ask for the elements of a nest's packed weight ahead of time.
+
+        A predicate of symbols where a run decides.
+        """
+        return False
+
+    def ahead(self, nest: BlockNest, read: Read) -> bool | Expr:
+        """Whether it pays to ask ahead for an operand of a nest's product that is no weight.
 
         A predicate of symbols where a run decides.
         """

@@ -22,13 +22,15 @@ from tilework.overriding import override
 from tilework.space.nest import BlockNest
 from tilework.space.packings import Packed
 from tilework.target import Target
-from tilework.te.expr import Axis, Expr, Logic, binary, compare
+from tilework.te.expr import Axis, Expr, Logic, Read, binary, compare, walk
 from tilework.te.tensor import Operation
 
 _CLAIMED_BYTES = 1 << 20
 """Smaller outputs gain nothing from claims: L3 delivers their lines soon enough."""
 _STREAMED_BYTES, _STREAMED_OF_BYTES = 1 << 20, 1 << 17
 """The least weights that are asked for ahead; and where each is a byte."""
+_FEW_TILES, _FEW_OF_BYTES = 2, 1 << 14
+"""Register tiles of rows that a computed matrix is asked ahead for, and its least size."""
 _SET_BYTES = 1024
 _WORD = "int32"
 """Weights of few bits are held in words: `tilework.ops.packed`."""
@@ -98,6 +100,22 @@ class CpuTactics(Tactics):
         return _all(large, _any(*several))
 
     @override
+    def ahead(self, nest: BlockNest, read: Read) -> bool | Expr:
+        """Whether a matrix is read by so few rows that it comes from a far cache or memory.
+
+        Keys and values of a decoder: between two tokens all weights pass through the caches. A
+        register tile reads them across rows, or takes a part of each, which the processor does
+        not foresee.
+        """
+        used = {n for index in read.indices for n in walk(index) if isinstance(n, Axis)}
+        others = [a for a in nest.block.spatial if a not in used]
+        if not any(a.open for a in used):
+            return False
+        few = [_at_most(a.extent, _FEW_TILES * int(nest.tiles[a][-1][0])) for a in others]
+        large = _at_least(nbytes(read.tensor.shape, read.dtype), _FEW_OF_BYTES)
+        return bool(others) and _all(large, *few)
+
+    @override
     def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:
         """A longer last dimension where the points of a tile fall into few cache sets.
 
@@ -124,6 +142,14 @@ def _at_least(extent: Extent, least: int) -> bool | Expr:
     if low >= least or high < least:
         return low >= least
     return compare(">=", const(extent), const(least))
+
+
+def _at_most(extent: Extent, most: int) -> bool | Expr:
+    """Whether an extent is no larger: known now, or in a run."""
+    low, high = range_of(extent)
+    if high <= most or low > most:
+        return high <= most
+    return compare("<=", const(extent), const(most))
 
 
 def _all(*conditions: bool | Expr) -> bool | Expr:

@@ -24,8 +24,8 @@ from tilework.space.levels import Levels, Role
 from tilework.space.nest import BlockNest
 from tilework.space.packings import Packed, packings
 from tilework.space.sketch import Sketch
-from tilework.te.expr import Axis, Expr
-from tilework.te.tensor import Operation
+from tilework.te.expr import Axis, Expr, Read, reads
+from tilework.te.tensor import Operation, Placeholder
 
 Form = Literal["transform", "scatter", "reduction", "elementwise"]
 
@@ -65,6 +65,7 @@ def lower(
         own = packings(sketch.blocks, nest)
         packed |= own
         predicates = {op: tactics.streamed(sketch.target, nest, op, p) for op, p in own.items()}
+        predicates |= {r.tensor.op: tactics.ahead(nest, r) for r in _computed(nest.block)}
         streamed |= {op: when for op, when in predicates.items() if when is not False}
     buffers = arguments(sketch, packed, streamed, {} if sketch.slabs else strides or {})
     ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
@@ -83,6 +84,14 @@ def lower(
     if sketch.slabs is not None:
         program = over_slabs(program, sketch.slabs, strides or {})
     return Lowered(program, weights(sketch, packed))
+
+
+def _computed(block: Block) -> list[Read]:
+    """The factors of a product of which none is a weight, where they are arguments."""
+    factors = list(reads(block.source)) if block.reduce else []
+    if len(factors) < 2 or "layout_free" in block.op.attrs:
+        return []
+    return [read for read in factors if isinstance(read.tensor.op, Placeholder)]
 
 
 @frozen

@@ -11,12 +11,17 @@ from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.register_tiles.borders import Span, checked, clippable, fewer, tile_spans
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.tile_version import Version
-from tilework.te.expr import Axis, Expr, binary
+from tilework.space.blocks import Block
+from tilework.te.affine import linear
+from tilework.te.expr import Axis, Expr, binary, reads
 
 _LEFT = 24
 """Vector operations, counted as unroll limits are, that a body of an axis's last tile holds at
 least if the limit allows: with as many the loop around it costs nothing. There is such a body for
 each number of points that may be left, so that more would be most of a kernel's code."""
+_COLUMNS = 4
+"""Steps along rows whose vectors lie across them, at the fewest: so many columns may be loaded at
+once. Where extents are known, what is measured says how many there are."""
 
 
 def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
@@ -130,6 +135,16 @@ def reduce_steps(
     return build(looped, known, known, frozenset())
 
 
+def _across_rows(block: Block) -> bool:
+    """Whether vectors lie across the rows of an operand, and steps of the sum along them."""
+    for read in reads(block.source) if block.spatial else ():
+        *outer, last = [linear(index) for index in read.indices] or [None]
+        along = last is not None and any(last.step(a) == 1 for a in block.reduce)
+        if along and any(f is not None and f.step(block.spatial[-1]) for f in outer):
+            return True
+    return False
+
+
 def _factors(
     loops: Loops,
     sizes: dict[Axis, int],
@@ -153,9 +168,12 @@ def _factors(
     """
     block = loops.block
     room = max(int(share * int(loops.nest.unroll[0])) // max(vectors_of(loops, sizes), 1), 1)
+    room = room if most is None else min(room, most)
+    if any(a.open for a in block.spatial) and _across_rows(block):
+        room = max(room, _COLUMNS)
     return expansion_of_one(
         {a: loops.steps(a) for a in block.reduce},
-        room if most is None else min(room, most),
+        room,
         always=block.const_axes,
         whole=whole,
         serial={*clipped, *loops.serial_taps},

@@ -19,10 +19,11 @@ from tilework.task import SearchTask
 
 
 def turned(rows, columns, inner):
-    """A product by a matrix that stays as it is, and whose neighbouring columns lie apart."""
-    a, b = te.placeholder((rows, inner), name="A"), te.placeholder((columns, inner), name="B")
+    """A product by every other number of a matrix that stays as it is, whose columns lie apart."""
+    a, b = te.placeholder((rows, inner), name="A"), te.placeholder((columns, 2 * inner), name="B")
     k = te.reduce_axis(inner, "k")
-    return [a, b, te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), "C")]
+    body = lambda i, j: te.sum(a[i, k] * b[j, 2 * k], axis=k)  # noqa: E731
+    return [a, b, te.compute((rows, columns), body, "C")]
 
 
 def lines(sketch, row, target):
@@ -30,7 +31,7 @@ def lines(sketch, row, target):
 
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
-@pytest.mark.parametrize("number", [0, 2])  # lanes are columns; lanes are terms, added up behind
+@pytest.mark.parametrize("number", [0, 1])  # the last operator may be a nest of its own
 def test_they_stay_a_loop(level, number, monkeypatch):
     task = SearchTask(te.ComputeDAG(turned(1, 256, 96)), Target(x86(level, 1)))
     sketch = SearchSpace.of(task).sketches[number]
@@ -51,4 +52,4 @@ def test_they_stay_a_loop(level, number, monkeypatch):
         out.fill(np.nan)
         workspace = aligned_empty((kernel.workspace_bytes(1) + 1,), "uint8")
         load_kernel(kernel)([aligned_copy(a), aligned_copy(b), out], workspace, 1)
-        np.testing.assert_allclose(out, a @ b.T, atol=1e-4)
+        np.testing.assert_allclose(out, a @ b[:, ::2].T, atol=1e-4)

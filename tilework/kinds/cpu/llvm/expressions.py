@@ -22,6 +22,7 @@ from tilework.kinds.cpu.llvm.load_store import LoadStore, extent_of
 from tilework.kinds.cpu.llvm.math_calls import MathCalls
 from tilework.kinds.cpu.llvm.products import Products
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, float_literal, literal, zero_literal
+from tilework.kinds.cpu.llvm.transposed import TransposedLoads
 from tilework.lower.ir import VALUES, Dot, Load
 from tilework.te import expr as x
 
@@ -45,6 +46,7 @@ class Expressions:
         self.math = MathCalls(arithmetic)
         self.products = Products(self.integers)
         self.index = IndexData(self.integers, arithmetic)
+        self.transposed = TransposedLoads(memory)
 
     def value(self, e: x.Expr) -> Ssa:
         """Emit ``e``; a vector where it depends on the vector loop, else a scalar."""
@@ -152,6 +154,7 @@ class Expressions:
         if form is None:
             return self._load_general(e)
         value = self.memory.load(e.buffer, form)
+        value = value or self.transposed.load(e.buffer, form)
         return self._by_lane(e) if value is None else value
 
     def _load_general(self, e: Load) -> Ssa:

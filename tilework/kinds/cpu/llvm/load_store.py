@@ -130,7 +130,7 @@ class LoadStore:
         """A load of ``width`` elements, of which the first ``active`` count."""
         pointer = self.guarded_pointer(buffer, pointer)
         if buffer.streamed is not False and width * BYTES[buffer.dtype] == LINE_BYTES:
-            self._prefetch(pointer, buffer.streamed)
+            self.prefetch(pointer, buffer.streamed)
         kind = vector_type(buffer.dtype, width)
         if active != width:
             ssa = self.masked.load(buffer.dtype, pointer, width, active)
@@ -150,7 +150,7 @@ class LoadStore:
             pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
         return pointer
 
-    def _prefetch(self, pointer: str, when: bool | Expr) -> None:
+    def prefetch(self, pointer: str, when: bool | Expr) -> None:
         """Ask L2 for the line that a stream of loads reaches some hundred cycles later.
 
         Where a run says that it does not pay, the line that is loaded now: no branch, no traffic.

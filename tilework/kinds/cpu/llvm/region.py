@@ -216,11 +216,12 @@ class RegionCode:
             return
         if ordered is None:
             apart = self._crowded(s)
-            for i in range(_static(s.extent)):
-                if apart and i:
-                    self.fn.line(_APART)
-                self.bindings.bind(s.var, i)
-                self._stmt(s.body)
+            with self.expressions.transposed.within(s):
+                for i in range(_static(s.extent)):
+                    if apart and i:
+                        self.fn.line(_APART)
+                    self.bindings.bind(s.var, i)
+                    self._stmt(s.body)
             return
         body, points = ordered
         for point in points:

@@ -3,6 +3,8 @@
 Lanes that are no neighbours in memory are a load and an insertion each. Expanded, such steps would
 be most of a kernel's text, and of what LLVM takes for it: 7,200 of 7,400 lines of a product of one
 row by weights that lie the other way. They take so long that a loop around them costs nothing.
+Where steps are neighbours in memory a block of them is loaded at once (`transposed`): those are
+expanded.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 
 from tilework.dtypes import is_float
 from tilework.kinds.cpu.llvm.addresses import Addresses
+from tilework.kinds.cpu.llvm.transposed import SIDE
 from tilework.lower.ir import VALUES, For, Load, Stmt, Store
 from tilework.te.expr import Axis, Binary, walk
 
@@ -37,6 +40,8 @@ def scattered(s: For, addresses: Addresses) -> bool:
         return False
     forms = (addresses.flat(n.buffer, n.indices) for n in nodes if isinstance(n, Load))
     apart = (f for f in forms if f is not None and f.step(lane) not in (0, 1))
+    if s.extent % SIDE == 0:
+        apart = (f for f in apart if f.step(s.var) != 1)
     del extents[s.var]
     each = (math.prod([n for v, n in extents.items() if f.step(v) != 0]) for f in apart)
     return any(count >= _ENOUGH for count in each)
