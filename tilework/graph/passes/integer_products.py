@@ -339,12 +339,19 @@ class _Integers:
         wide = b.op("cast", self.data, to="int32")
         total = b.op("reduce_sum", wide, axes=(1,), keepdims=True)
         kernel = m.w.numbers.shape[2:]
-        attrs = dict(self.attrs)
-        plain = all(set(attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0)))
+        plain = all(
+            set(self.attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0))
+        )
         if self.conv and not (plain and set(kernel) == {1}):
-            attrs["fill"] = self.fill * m.w.numbers.shape[1]
-            ones = b.constant(np.ones((1, 1, *kernel), np.int32), "ones")
-            total = b.op(m.product.op, total, ones, **attrs)
+            n, _, *size = b.shape(total)
+            maps = b.op("reshape", total, shape=(n, *size))
+            window = {k: self.attrs[k] for k in ("strides", "pads", "dilation")}
+            fill = self.fill * m.w.numbers.shape[1]
+            sums = b.op("window_sums", maps, kernel=kernel, fill=fill, **window)
+            n, *size = b.shape(sums)
+            total = b.op("reshape", sums, shape=(n, 1, *size))
+        if (zeros == zeros[0]).all():  # a product for each sum, not for each output
+            zeros = zeros[:1]
         return b.op("multiply", total, self._vector((-zeros).astype(np.int32)))
 
     def _vector(self, array: NDArray[Any]) -> str:
