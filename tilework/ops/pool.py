@@ -109,17 +109,16 @@ def window_sums(
     strides: Sequence[int],
     pads: Sequence[int],
     dilation: Sequence[int],
-    fill: int,
 ) -> te.Tensor:
     """Sum of each window of a map of one channel, [N, ...], so that neighbours fill vectors.
 
-    ``fill`` is what stands around the data; the other arguments are those of `max_pool`.
+    The other arguments are those of `max_pool`.
     """
     n, *size = data.shape
     rank, taps = len(size), _taps(kernel)
     if any(pads):
         before, after = (0, *pads[:rank]), (0, *pads[rank:])
-        data = pad(data, before, after, fill, name="pad_temp")
+        data = pad(data, before, after, 0, name="pad_temp")
 
     def body(*ax: te.Expr) -> te.Expr:
         return te.sum(data[(ax[0], *window(ax[1:], taps, strides, dilation))], axis=[*taps])

@@ -261,7 +261,7 @@ OPERATORS = (
     Operator(
         "window_sums",
         shaped(_window_sums, ("int32",)),
-        declared(ops.window_sums, *_WINDOW, "fill"),
+        declared(ops.window_sums, *_WINDOW),
         Pattern.ANCHOR,
     ),
     _anchor("adaptive_avg_pool", _adaptive, _declare_adaptive("avg")),
