@@ -49,10 +49,14 @@ def tabulate_bytes(net: Network) -> Network:
 def _inner(net: Network, node: Node, sources: dict[str, str]) -> bool:
     """Whether all that is made of a value ends in other bytes that are functions of its source."""
     readers = net.consumers.get(node.name, ())
-    return bool(readers) and node.name not in net.outputs and all(
-        sources.get(r.name) == sources[node.name]
-        and (net.types[r.name].dtype in BYTES or _inner(net, r, sources))
-        for r in readers
+    return (
+        bool(readers)
+        and node.name not in net.outputs
+        and all(
+            sources.get(r.name) == sources[node.name]
+            and (net.types[r.name].dtype in BYTES or _inner(net, r, sources))
+            for r in readers
+        )
     )
 
 

@@ -347,9 +347,7 @@ class _Integers:
         if self.fill:
             around = np.asarray(-self.fill * (channels // math.prod(kernel)), np.int32)
             total = b.op("add", total, b.constant(around, "around"))
-        plain = all(
-            set(self.attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0))
-        )
+        plain = all(set(self.attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0)))
         if self.conv and not (plain and set(kernel) == {1}):
             total = self._windows(total, kernel)
         if (zeros == zeros[0]).all():  # a product for each sum, not for each output

@@ -14,7 +14,7 @@ from tilework.kinds.cpu.machine import Machine
 Floats = NDArray[np.float64]
 _ACROSS = 2.0
 """Cycles of a vector of sums and one of which some terms are there."""
-_WIDTHS = tuple(FEWEST_BYTES << n for n in range(5))
+_WIDTHS = tuple(1 << n for n in range(MOST_BYTES.bit_length()))
 _BYTES, _HALVING = 1.0, 0.7
 """Cycles of a group of bytes whose eighths are summed, and of adding two of these parts."""
 
@@ -36,9 +36,9 @@ def byte_cycles(together: Floats) -> Floats:
     whole = together // MOST_BYTES
     left = (together - whole * MOST_BYTES).astype(np.int64)
     cycles = whole * _cycles_of(MOST_BYTES)
-    for width in (w for w in _WIDTHS if w < MOST_BYTES):
+    for width in _WIDTHS[:-1]:
         cycles = cycles + np.where(left & width, _cycles_of(width), 0.0)
-    return np.where(together % FEWEST_BYTES == 0, cycles, 0.0)
+    return np.where(together >= FEWEST_BYTES, cycles, 0.0)
 
 
 def _cycles_of(width: int) -> float:

@@ -31,7 +31,7 @@ from tilework.te.expr import Axis, Binary, Cast, Const, Expr, IfThenElse, childr
 
 _OPERATORS = frozenset({"+", "*", "max", "min"})
 FEWEST_BYTES, MOST_BYTES = 4, 64
-"""Bytes that are added at once."""
+"""So few bytes are added one by one, and so many at once."""
 
 
 class Across:
@@ -79,7 +79,7 @@ class Across:
         plain = read.dtype == "uint8" and read.buffer.scope != "register"
         beside = form is not None and form.step(s.var) == 1
         varies = any(s.var in walk(i) for i in store.indices)
-        return plain and beside and not varies and s.extent % FEWEST_BYTES == 0
+        return plain and beside and not varies and s.extent >= FEWEST_BYTES
 
     def _sum_of_bytes(self, s: For, store: Store) -> None:
         value = store.value
@@ -95,11 +95,12 @@ class Across:
             x = self._expressions.value(value.b.a)
             bindings.vector = outer
             wide = vector_type("int32", width)
-            name = f"@llvm.vector.reduce.add.v{width}i32"
-            arithmetic.declarations.declare(f"declare i32 {name}({wide})")
             each = self._memory.fn.emit(f"zext {x.type} {x.ssa} to {wide}")
-            part = Ssa(self._memory.fn.emit(f"call i32 {name}({wide} {each})"), 1, "int32")
-            whole = binary(arithmetic, "+", whole, part)
+            if width > 1:
+                name = f"@llvm.vector.reduce.add.v{width}i32"
+                arithmetic.declarations.declare(f"declare i32 {name}({wide})")
+                each = self._memory.fn.emit(f"call i32 {name}({wide} {each})")
+            whole = binary(arithmetic, "+", whole, Ssa(each, 1, "int32"))
             at += width
         bindings.bind(s.var, 0)
         self._memory.store(store.buffer, store.indices, whole)
