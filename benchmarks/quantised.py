@@ -5,9 +5,8 @@
     python benchmarks/quantised.py minilm bert --forms u8s8,bf16
     python benchmarks/quantised.py decoder-1 decoder-128 [--forms int4/32,...] [--threads 1,2]
 
-NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet, or an ONNX file whose
-inputs are floats. ONNX Runtime's tool
-folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
+NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet, or an ONNX file
+whose inputs are floats. ONNX Runtime's tool folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
 and ``DequantizeLinear``: data and weights as uint8 and int8 (weights of a scale a channel), both
 uint8, or both int8; of u8s7 weights have 7 bits (``reduce_range``). All engines run that file, and
 ours the float32 network before it as well, on fixed buffers, in turns, at batch 1; our schedules

@@ -124,8 +124,9 @@ class BlockFacts:
         if kind != "sum" or not (isinstance(body, x.Cast) and isinstance(body.a, x.Read)):
             return None
         form = linear(body.a.indices[-1])
-        plain = (body.dtype, body.a.dtype) == ("int32", "uint8") and form is not None
-        return reduce[-1] if plain and form.step(reduce[-1]) == 1 else None
+        if form is None or (body.dtype, body.a.dtype) != ("int32", "uint8"):
+            return None
+        return reduce[-1] if form.step(reduce[-1]) == 1 else None
 
     @cached_property
     def borders(self) -> Mapping[x.Axis, Border]:

@@ -65,7 +65,7 @@ class Across:
         return True
 
     def _is_sum_of_bytes(self, s: For, store: Store) -> bool:
-        """Whether bytes without a sign that lie side by side are added to an int32 in a register."""
+        """Whether uint8 that lie side by side are added to an int32 in a register."""
         value = store.value
         if store.buffer.scope != "register" or not isinstance(s.extent, int):
             return False
