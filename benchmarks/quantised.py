@@ -6,14 +6,14 @@
     python benchmarks/quantised.py decoder-1 decoder-128 [--forms int4/32,...] [--threads 1,2]
 
 NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet, or an ONNX file
-whose inputs are floats. ONNX Runtime's tool folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
-and ``DequantizeLinear``: data and weights as uint8 and int8 (weights of a scale a channel), both
-uint8, or both int8; of u8s7 weights have 7 bits (``reduce_range``). All engines run that file, and
-ours the float32 network before it as well, on fixed buffers, in turns, at batch 1; our schedules
-are the draft's. ``minilm`` and ``bert`` are encoders of these sizes on 128 states (`_encoder`);
-``bf16`` is the float32 network computed so by ours and OpenVINO. Features of ``--mattr`` are those
-that ours does without. Times are medians, a ratio is the median over paired samples of our time
-divided by theirs.
+whose inputs are floats. ONNX Runtime's tool folds its batch norms and quantises it, with
+calibration on random numbers, to ``QuantizeLinear`` and ``DequantizeLinear``: data and weights as
+uint8 and int8 (weights of a scale a channel), both uint8, or both int8; of u8s7 weights have 7
+bits (``reduce_range``). All engines run that file, and ours the float32 network before it as well,
+on fixed buffers, in turns, at batch 1; our schedules are the draft's. ``minilm`` and ``bert`` are
+encoders of these sizes on 128 states (`_encoder`); ``bf16`` is the float32 network computed so by
+ours and OpenVINO. Features of ``--mattr`` are those that ours does without. Times are medians, a
+ratio is the median over paired samples of our time divided by theirs.
 
 ``decoder-ROWS`` are layers of a decoder with weights of 4 bits on so many rows (`_decoder`),
 beside a plain read of the packed bytes from memory. Data are rounded to 8 bits at level 4;
