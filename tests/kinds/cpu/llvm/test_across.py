@@ -49,14 +49,14 @@ def test_sums_across_lanes(kind, cpu):
 
 
 @pytest.mark.parametrize("cpu", on_x86("znver4", "haswell", "x86-64"))
-@pytest.mark.parametrize("terms", [4, 12, 100, 192])
-def test_sums_of_bytes(terms, cpu):
-    x, k = te.placeholder((3, 5, terms), "x", "uint8"), te.reduce_axis(terms, "k")
+@pytest.mark.parametrize(("dtype", "terms"), [("uint8", 12), ("uint8", 192), ("int8", 100)])
+def test_sums_of_bytes(dtype, terms, cpu):
+    x, k = te.placeholder((3, 5, terms), "x", dtype), te.reduce_axis(terms, "k")
     sums = te.compute((3, 5, 1), lambda i, j, _: te.sum(te.cast("int32", x[i, j, k]), k), "out")
     task = SearchTask(te.ComputeDAG([x, sums]), Target(x86(cpu, 1)))
     rng, (plain, *_) = generator(terms, cpu), SearchSpace.of(task).sketches
     rows = [r for r in plain.sample(rng, 12) if _adds_bytes(generate(task, plain.id, r).modules)]
-    array = rng.integers(0, 256, x.shape).astype(np.uint8)
+    array = rng.integers(0, 256, x.shape).astype(np.uint8).view(dtype)
     assert rows
     for row in rows[:3]:
         kernel = load_kernel(BUILDER.build(task, plain.id, row))

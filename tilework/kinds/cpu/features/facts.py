@@ -118,13 +118,13 @@ class BlockFacts:
 
     @cached_property
     def bytes_along(self) -> x.Axis | None:
-        """The innermost axis of a sum of bytes without a sign that lie side by side."""
+        """The innermost axis of a sum of bytes that lie side by side."""
         body, reduce = self.block.source, self.block.reduce
         kind = self.block.body.kind if isinstance(self.block.body, x.Reduce) else ""
         if kind != "sum" or not (isinstance(body, x.Cast) and isinstance(body.a, x.Read)):
             return None
         form = linear(body.a.indices[-1])
-        if form is None or (body.dtype, body.a.dtype) != ("int32", "uint8"):
+        if form is None or body.dtype != "int32" or body.a.dtype not in ("uint8", "int8"):
             return None
         return reduce[-1] if form.step(reduce[-1]) == 1 else None
 

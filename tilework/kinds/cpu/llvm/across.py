@@ -29,6 +29,7 @@ from tilework.lower.ir import For, Load, Stmt, Store
 from tilework.space.rests import has_rest, rest_of
 from tilework.te.expr import Axis, Binary, Cast, Const, Expr, IfThenElse, children, walk
 
+FLIP = 128
 _OPERATORS = frozenset({"+", "*", "max", "min"})
 FEWEST_BYTES, MOST_BYTES = 4, 64
 """So few bytes are added one by one, and so many at once."""
@@ -65,7 +66,7 @@ class Across:
         return True
 
     def _is_sum_of_bytes(self, s: For, store: Store) -> bool:
-        """Whether uint8 that lie side by side are added to an int32 in a register."""
+        """Whether bytes that lie side by side are added to an int32 in a register."""
         value = store.value
         if store.buffer.scope != "register" or not isinstance(s.extent, int):
             return False
@@ -76,7 +77,7 @@ class Across:
             return False
         read = term.a
         form = self._expressions.addresses.flat(read.buffer, read.indices)
-        plain = read.dtype == "uint8" and read.buffer.scope != "register"
+        plain = read.dtype in ("uint8", "int8") and read.buffer.scope != "register"
         beside = form is not None and form.step(s.var) == 1
         varies = any(s.var in walk(i) for i in store.indices)
         return plain and beside and not varies and s.extent >= FEWEST_BYTES
@@ -95,6 +96,9 @@ class Across:
             x = self._expressions.value(value.b.a)
             bindings.vector = outer
             wide = vector_type("int32", width)
+            if x.dtype == "int8":  # 128 more, so that none has a sign
+                flip = arithmetic.splat(Ssa(str(-FLIP), 1, "int8"), width)
+                x = Ssa(self._memory.fn.emit(f"xor {x.type} {x.ssa}, {flip.ssa}"), width, "uint8")
             each = self._memory.fn.emit(f"zext {x.type} {x.ssa} to {wide}")
             if width > 1:
                 name = f"@llvm.vector.reduce.add.v{width}i32"
@@ -102,6 +106,9 @@ class Across:
                 each = self._memory.fn.emit(f"call i32 {name}({wide} {each})")
             whole = binary(arithmetic, "+", whole, Ssa(each, 1, "int32"))
             at += width
+        if value.b.a.dtype == "int8":
+            less = Ssa(str(-FLIP * s.extent), 1, "int32")
+            whole = binary(arithmetic, "+", whole, less)
         bindings.bind(s.var, 0)
         self._memory.store(store.buffer, store.indices, whole)
 
