@@ -5,15 +5,15 @@
     python benchmarks/quantised.py minilm bert --forms u8s8,bf16
     python benchmarks/quantised.py decoder-1 decoder-128 [--forms int4/32,...] [--threads 1,2]
 
-NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet. ONNX Runtime's tool
-folds its batch norms and quantises it, with calibration on random images, to ``QuantizeLinear``
-and ``DequantizeLinear``: data and weights as uint8 and int8 (weights of a scale a channel), both
-uint8, or both int8; of u8s7 weights have 7 bits (``reduce_range``). All engines run that file, and
-ours the float32 network before it as well, on fixed buffers, in turns, at batch 1; our schedules
-are the draft's. ``minilm`` and ``bert`` are encoders of these sizes on 128 states (`_encoder`);
-``bf16`` is the float32 network computed so by ours and OpenVINO. Features of ``--mattr`` are those
-that ours does without. Times are medians, a ratio is the median over paired samples of our time
-divided by theirs.
+NET is a name of the zoo (random weights), by default ResNet-18 and MobileNet, or an ONNX file
+whose inputs are floats. ONNX Runtime's tool folds its batch norms and quantises it, with
+calibration on random numbers, to ``QuantizeLinear`` and ``DequantizeLinear``: data and weights as
+uint8 and int8 (weights of a scale a channel), both uint8, or both int8; of u8s7 weights have 7
+bits (``reduce_range``). All engines run that file, and ours the float32 network before it as well,
+on fixed buffers, in turns, at batch 1; our schedules are the draft's. ``minilm`` and ``bert`` are
+encoders of these sizes on 128 states (`_encoder`); ``bf16`` is the float32 network computed so by
+ours and OpenVINO. Features of ``--mattr`` are those that ours does without. Times are medians, a
+ratio is the median over paired samples of our time divided by theirs.
 
 ``decoder-ROWS`` are layers of a decoder with weights of 4 bits on so many rows (`_decoder`),
 beside a plain read of the packed bytes from memory. Data are rounded to 8 bits at level 4;
@@ -74,6 +74,8 @@ def quantised(name: str, forms: list[str], bfloat16: bool) -> dict[str, onnx.Mod
         plain, prepared, path = (Path(folder, f"{n}.onnx") for n in ("plain", "prepared", "q"))
         if name in ENCODERS:
             onnx.save(encoder(*ENCODERS[name]), plain)
+        elif name.endswith(".onnx"):
+            plain = Path(name)
         else:
             zoo.get(name, layout="NCHW").to_onnx(plain)
         quant_pre_process(plain, prepared, skip_symbolic_shape=True)

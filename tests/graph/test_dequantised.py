@@ -64,3 +64,17 @@ def test_what_is_quantised_behind_a_concatenation_is_in_front_of_it():
     ]  # fmt: skip
     (got,), (want,) = run_plan(net, X), run_nodes(net, X)
     np.testing.assert_array_equal(got, want)
+
+
+def test_what_is_quantised_and_broadcast_is_computed_once():
+    """As the gate of squeeze-and-excitation is."""
+    b = Builder("net")
+    x, w = b.input("x", X.shape), b.constant(np.ones((16, 16), np.float32))
+    parts = [b.constant(np.full((1, 1), v, t)) for v, t in ((0.1, np.float32), (7, np.uint8))]
+    sums = b.op("dense", b.op("reduce_mean", x, axes=(0,), keepdims=True), w)
+    gate = b.op("dequantize", b.op("quantize", b.op("tanh", sums), *parts), *parts)
+    net = b.finish([b.op("multiply", x, gate)])
+    names = [c.name for c in plan(net).calls]
+    assert names == ["reduce_mean", "dense_tanh_quantize", "dequantize_multiply"]
+    (got,), (want,) = run_plan(net, X), run_nodes(net, X)
+    np.testing.assert_allclose(got, want, rtol=1e-6)

@@ -125,6 +125,12 @@ def test_convolutions_of_integers(groups: int, tmp_path: Path) -> None:
         "QLinearConv", x, scale[0], zero, c.constant(w, "int8"), scale[1], each, scale[2],
         c.constant(7, "uint8"), bias, **a,
     )  # fmt: skip
+    w = c.constant(whole(r, "uint8", *w.shape), "uint8")
+    for strides in ([1, 1], [1, 2]):  # a zero point that is taken times the sum of each window
+        c.node(
+            "QLinearConv", x, scale[0], zero, w, c.constant(0.01), c.constant(121, "uint8"),
+            c.constant(0.9), c.constant(90, "uint8"), bias, **a | {"strides": strides},
+        )  # fmt: skip
     c.check(tmp_path, export=False)
 
 

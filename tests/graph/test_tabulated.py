@@ -59,3 +59,20 @@ def test_what_others_read_is_computed_for_them():
     assert names.count("lookup") == 1
     for got, want in zip(run_plan(net, x, target=LOOKS_UP), run_nodes(net, x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_bytes_that_another_operator_reads_as_floats_are_a_look_up():
+    b = Builder("net")
+    parts = [b.constant(np.full((1, 1, 1, 1), v)) for v in (np.float32(0.03), np.uint8(120))]
+    x = b.op("dequantize", b.input("x", (1, 4, 4, 16), "uint8"), *parts)
+    gate = b.op("quantize", b.op("hard_sigmoid", x, alpha=0.2, beta=0.5), *parts)
+    y = b.op("quantize", b.op("multiply", x, b.op("dequantize", gate, *parts)), *parts)
+    floats = b.op("dequantize", y, *parts)
+    net = b.finish([b.op("global_avg_pool", floats, layout="NHWC"), b.op("exp", floats)])
+    array = np.arange(256, dtype=np.uint8).reshape(1, 4, 4, 16)
+    names = [c.name for c in plan(net, target=LOOKS_UP).calls]
+    assert sorted(names) == ["dequantize_exp", "dequantize_global_avg_pool", "lookup"]
+    for got, want in zip(
+        run_plan(net, array, target=LOOKS_UP), run_nodes(net, array), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)

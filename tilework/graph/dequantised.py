@@ -30,15 +30,17 @@ def read_as_stored(net: Network, groups: Sequence[Group]) -> list[Group]:
     for group in out:
         last = group[-1]
         readers = net.consumers.get(last.name, ())
-        if last.op != "dequantize" or len(group) == 1 or len(readers) != 1:
+        if last.op != "dequantize" or len(readers) != 1 or last.name in net.outputs:
             continue
         (reader,) = readers
-        stored = net.types[last.inputs[0]].dtype in QUANTIZED and group[-2].name == last.inputs[0]
-        if stored and last.name not in net.outputs and _takes(reader):
+        pooled = reader.op == "global_avg_pool"
+        taken = pooled or (len(group) > 1 and _takes(reader))
+        inside = len(group) == 1 or group[-2].name == last.inputs[0]
+        if net.types[last.inputs[0]].dtype in QUANTIZED and taken and inside:
             group.pop()
             other = out[where[reader.name]]
             other.insert(other.index(reader), last)
-    return [tuple(group) for group in out]
+    return [tuple(group) for group in out if group]
 
 
 def _takes(reader: Node) -> bool:

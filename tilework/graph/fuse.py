@@ -15,7 +15,8 @@ Two rules are wider here: a depthwise and a pointwise convolution in a row may s
 (`tilework.graph.gathers`). One is narrower: operators that move data (transpose, concatenation)
 never join a group that has an anchor, so that layout changes at a network's boundary stay out of
 its heavy kernels. Nor do slices of a value that is read in many: they are found where they lie
-(`tilework.compiler.slots`), and their readers are then one task, and not one for each place.
+(`tilework.compiler.slots`), and their readers are then one task, and not one for each place. And
+what is quantised ends a group where it is broadcast: it is computed once, not for each reader.
 """
 
 from __future__ import annotations
@@ -123,6 +124,8 @@ def _items(net: Network, declared: Declared) -> list[_Item]:
                 same = net.types[value].shape == net.types[node.name].shape
                 if pattern is Pattern.BROADCAST and same:
                     pattern = Pattern.ELEMENTWISE
+                elif not same and order[index[value]].op == "dequantize":
+                    pattern = Pattern.OPAQUE  # quantised once, and read as bytes
                 items[index[value]].readers.append((i, pattern))
     return items
 

@@ -38,16 +38,26 @@ def tabulate_bytes(net: Network) -> Network:
         source = sources.get(node.name, node.name)
         if source == node.name or net.types[node.name].dtype not in BYTES:
             return None
-        readers = net.consumers.get(node.name, ())
-        inner = node.name not in net.outputs and all(
-            sources.get(r.name) == source for r in readers
-        )
-        table = None if inner else _table(net, node, source)
+        table = None if _inner(net, node, sources) else _table(net, node, source)
         if table is None:
             return None
         return b.op("lookup", b.renamed[source], b.constant(table, "table"), name=node.name)
 
     return rewrite(net, rule)
+
+
+def _inner(net: Network, node: Node, sources: dict[str, str]) -> bool:
+    """Whether all that is made of a value ends in other bytes that are functions of its source."""
+    readers = net.consumers.get(node.name, ())
+    return (
+        bool(readers)
+        and node.name not in net.outputs
+        and all(
+            sources.get(r.name) == sources[node.name]
+            and (net.types[r.name].dtype in BYTES or _inner(net, r, sources))
+            for r in readers
+        )
+    )
 
 
 def _sources(net: Network) -> dict[str, str]:

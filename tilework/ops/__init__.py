@@ -50,6 +50,7 @@ from tilework.ops.pool import (
     lp_pool,
     max_pool,
     max_pool_positions,
+    window_sums,
 )
 from tilework.ops.reductions import arg_extremum, reduce
 from tilework.ops.resample import resample
@@ -70,4 +71,5 @@ __all__ = [
     "pad_with_self", "phase_conv", "phase_weights", "reduce", "relu", "replace_rows", "resample",
     "reverse_sequence", "scatter_elements", "scatter_rows", "softmax", "strided_slice",
     "subtract", "take", "take_along", "tf32_products", "top_k", "transpose", "trilu",
+    "window_sums",
 ]  # fmt: skip

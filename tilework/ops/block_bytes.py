@@ -68,15 +68,14 @@ def block_totals(q: te.Tensor, scales: te.Tensor, *, times: float) -> te.Tensor:
     """``times`` the sum of each block of bytes [blocks, M, size], scaled: float32 [M, blocks]."""
     blocks, m, size = q.shape
     b = te.reduce_axis(size, "b")
-    names = ["ax0", "ax1"]
-    total = te.compute(
-        (m, blocks),
-        lambda i, g: te.sum(te.cast("int32", q[g, i, b]), axis=b),
+    total = te.compute(  # of neighbours, which lanes share: points fill none
+        (m, blocks, 1),
+        lambda i, g, _: te.sum(te.cast("int32", q[g, i, b]), axis=b),
         name="T_block_sums",
-        axis_names=names,
+        axis_names=["ax0", "ax1", "ax2"],
     )
 
     def element(i: te.Expr, g: te.Expr) -> te.Expr:
-        return te.cast("float32", total[i, g]) * scales[i, g] * te.const(times)
+        return te.cast("float32", total[i, g, 0]) * scales[i, g] * te.const(times)
 
-    return te.compute((m, blocks), element, name="T_block_totals", axis_names=names)
+    return te.compute((m, blocks), element, name="T_block_totals", axis_names=["ax0", "ax1"])

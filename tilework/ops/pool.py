@@ -103,6 +103,30 @@ def lp_pool(
     )
 
 
+def window_sums(
+    data: te.Tensor,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int],
+) -> te.Tensor:
+    """Sum of each window of a map of one channel, [N, ...], so that neighbours fill vectors.
+
+    The other arguments are those of `max_pool`.
+    """
+    n, *size = data.shape
+    rank, taps = len(size), _taps(kernel)
+    if any(pads):
+        before, after = (0, *pads[:rank]), (0, *pads[rank:])
+        data = pad(data, before, after, 0, name="pad_temp")
+
+    def body(*ax: te.Expr) -> te.Expr:
+        return te.sum(data[(ax[0], *window(ax[1:], taps, strides, dilation))], axis=[*taps])
+
+    out = output_sizes(size, kernel, strides, pads, dilation)
+    return te.compute((n, *out), body, name="window_sums")
+
+
 def max_pool_positions(
     data: te.Tensor,
     kernel: Sequence[int],

@@ -171,6 +171,11 @@ def _lp_pool(rank: int, shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     return _pool(rank, shapes, attrs)
 
 
+def _window_sums(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
+    n, *size = shapes[0]
+    return (n, *window(tuple(size), attrs["kernel"], attrs))
+
+
 def _adaptive(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
     n, *size, c = channels_last(shapes[0], attrs)
     wanted = attrs["size"]
@@ -252,6 +257,12 @@ OPERATORS = (
     *(
         _anchor(op, partial(_lp_pool, spatial_rank(op)), declared(ops.lp_pool, *_WINDOW, "p"))
         for op in LP_POOLS
+    ),
+    Operator(
+        "window_sums",
+        shaped(_window_sums, ("int32",)),
+        declared(ops.window_sums, *_WINDOW),
+        Pattern.ANCHOR,
     ),
     _anchor("adaptive_avg_pool", _adaptive, _declare_adaptive("avg")),
     _anchor("adaptive_max_pool", _adaptive, _declare_adaptive("max")),

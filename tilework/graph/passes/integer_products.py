@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +47,9 @@ def integer_products(net: Network) -> Network:
             ->  clip(requantize(conv2d(x, w; sums="int32", fill=zx), init, scale, zy))
         dense(dequantize(x), dequantize(w))  ->  dequantize(dense(x, w; sums="int32"), ...)
 
-    with ``init = b - zx * sum(w - zw)``. Weights are made signed, data have been made unsigned
+    with ``init = b - zx * sum(w)``. Weights are made signed, data have been made unsigned
     (`move_quantised`); the zero points that weights have then are taken, times the sum of each
-    window of the data. Products stay where sums could leave 32 bits. Scale and zero point of the
+    window of ``x - zx``. Products stay where sums could leave 32 bits. Scale and zero point of the
     data may be computed by a run; sums are dequantised then.
     """
     if not any(n.op == "dequantize" for n in net.nodes):
@@ -246,16 +247,16 @@ class _Integers:
         m, b = self.m, self.b
         weights, zeros = self._signed()
         acc = self._product(weights)
-        wide = np.moveaxis(weights, self._axis(), 0).reshape(len(m.scales), -1)
+        wide = self._matrix(weights)
         if zeros.any():
             acc = b.op("add", acc, self._of_windows(zeros))
-        of_zero = wide.sum(1) - wide.shape[1] * zeros
         if isinstance(m.x, Computed):
+            of_zero = wide.sum(1) - wide.shape[1] * zeros
             factors = self._vector(m.scales), self._vector(of_zero.astype(np.int32))
             given = zip((self.scale, self.zero), factors, strict=True)
             own = (b.op("multiply", x, factor) for x, factor in given)
             return b.op("dequantize", acc, *own, name=m.last.name)
-        init = m.bias - self.fill * of_zero
+        init = m.bias - self.fill * wide.sum(1)
         of_sums = m.x.scale * m.scales
         if m.y is None:
             parts = self._vector(of_sums), self._vector((-init).astype(np.int32))
@@ -334,18 +335,45 @@ class _Integers:
         return b.op(op, self.data, w, name=f"{m.product.name}_sums", **attrs)
 
     def _of_windows(self, zeros: NDArray[np.int64]) -> str:
-        """Zero points of weights times the sum of the data that each output reads, negated."""
+        """Zero points of weights times the sum of the data that each output reads, negated.
+
+        What is around the data is taken from each of them, so that the padding adds nothing.
+        """
         m, b = self.m, self.b
         wide = b.op("cast", self.data, to="int32")
         total = b.op("reduce_sum", wide, axes=(1,), keepdims=True)
-        kernel = m.w.numbers.shape[2:]
-        attrs = dict(self.attrs)
-        plain = all(set(attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0)))
+        *_, channels = self._matrix(m.w.numbers).shape
+        kernel = m.w.numbers.shape[2:] if self.conv else ()
+        if self.fill:
+            around = np.asarray(-self.fill * (channels // math.prod(kernel)), np.int32)
+            total = b.op("add", total, b.constant(around, "around"))
+        plain = all(set(self.attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0)))
         if self.conv and not (plain and set(kernel) == {1}):
-            attrs["fill"] = self.fill * m.w.numbers.shape[1]
-            ones = b.constant(np.ones((1, 1, *kernel), np.int32), "ones")
-            total = b.op(m.product.op, total, ones, **attrs)
+            total = self._windows(total, kernel)
+        if (zeros == zeros[0]).all():  # a product for each sum, not for each output
+            zeros = zeros[:1]
         return b.op("multiply", total, self._vector((-zeros).astype(np.int32)))
+
+    def _windows(self, total: str, kernel: Shape) -> str:
+        """The sums of windows of a map [N, 1, ...]."""
+        b, attrs = self.b, self.attrs
+        *steps, last = attrs["strides"]
+        window = {k: attrs[k] for k in ("pads", "dilation")} | {"strides": (*steps, 1)}
+        n, _, *size = b.shape(total)
+        maps = b.op("reshape", total, shape=(n, *size))
+        sums = b.op("window_sums", maps, kernel=kernel, **window)
+        n, *size = b.shape(sums)
+        total = b.op("reshape", sums, shape=(n, 1, *size))
+        if last == 1:
+            return total
+        # of neighbours that fill vectors, those that an output reads
+        each, zero = (1,) * (1 + len(size)), (0,) * (2 + len(size))
+        shape = (n, 1, *size[:-1], (size[-1] - 1) // last + 1)
+        return b.op("slice", total, begin=zero, size=shape, stride=(*each, last))
+
+    def _matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Weights as a row for each output channel."""
+        return np.moveaxis(weights, self._axis(), 0).reshape(len(self.m.scales), -1)
 
     def _vector(self, array: NDArray[Any]) -> str:
         """A number for each output channel, to be broadcast to the product."""

@@ -48,6 +48,27 @@ def test_sums_across_lanes(kind, cpu):
                 np.testing.assert_allclose(got, KINDS[kind](x, axis=2), rtol=1e-5)
 
 
+@pytest.mark.parametrize("cpu", on_x86("znver4", "haswell", "x86-64"))
+@pytest.mark.parametrize(("dtype", "terms"), [("uint8", 12), ("uint8", 192), ("int8", 100)])
+def test_sums_of_bytes(dtype, terms, cpu):
+    x, k = te.placeholder((3, 5, terms), "x", dtype), te.reduce_axis(terms, "k")
+    sums = te.compute((3, 5, 1), lambda i, j, _: te.sum(te.cast("int32", x[i, j, k]), k), "out")
+    task = SearchTask(te.ComputeDAG([x, sums]), Target(x86(cpu, 1)))
+    rng, (plain, *_) = generator(terms, cpu), SearchSpace.of(task).sketches
+    rows = [r for r in plain.sample(rng, 12) if _adds_bytes(generate(task, plain.id, r).modules)]
+    array = rng.integers(0, 256, x.shape).astype(np.uint8).view(dtype)
+    assert rows
+    for row in rows[:3]:
+        kernel = load_kernel(BUILDER.build(task, plain.id, row))
+        for at_end in (True, False):
+            (got,) = run_at(kernel, {}, [array], 1, at_end)
+            np.testing.assert_array_equal(got, array.sum(2, keepdims=True))
+
+
+def _adds_bytes(modules) -> bool:
+    return any("vector.reduce.add" in m.text for m in modules)
+
+
 def _halves(modules) -> bool:
     """Whether lanes of a vector are reduced to the first two."""
     return any("poison, <2 x i32> <i32 2, i32 3>" in m.text for m in modules)

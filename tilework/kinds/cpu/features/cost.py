@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.frozen import frozen
-from tilework.kinds.cpu.features.across import across_cycles
+from tilework.kinds.cpu.features.across import across_cycles, byte_cycles
 from tilework.kinds.cpu.features.borders import code_versions
 from tilework.kinds.cpu.features.ends import waiting_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
@@ -99,6 +99,11 @@ class BlockCost:
         if facts.rest is not None:
             each = across_cycles(shape, self._unrolled[facts.rest], machine)
             cycles = np.where(each > 0, shape.tiles * shape.pixels * each, cycles)
+        if facts.bytes_along is not None:
+            together = self._unrolled[facts.bytes_along]
+            each = byte_cycles(together) * (self._sum.points / together)
+            own = (each > 0) & (shape.vectors == shape.sizes[-1])  # no lanes are points
+            cycles = np.where(own, shape.tiles * shape.work * each, cycles)
         return cycles
 
     @cached_property

@@ -25,6 +25,7 @@ from tilework.space.chosen import without_places
 from tilework.space.dots import BYTE
 from tilework.space.rests import has_rest
 from tilework.te import expr as x
+from tilework.te.affine import linear
 from tilework.te.expr import nodes as nodes_of
 from tilework.te.flops import mean_terms
 
@@ -114,6 +115,18 @@ class BlockFacts:
         """The axis along which a run says how many terms are left behind whole groups."""
         axes = (a for a in self.block.reduce if has_rest(self.block.source, a))
         return next(axes, None)
+
+    @cached_property
+    def bytes_along(self) -> x.Axis | None:
+        """The innermost axis of a sum of bytes that lie side by side."""
+        body, reduce = self.block.source, self.block.reduce
+        kind = self.block.body.kind if isinstance(self.block.body, x.Reduce) else ""
+        if kind != "sum" or not (isinstance(body, x.Cast) and isinstance(body.a, x.Read)):
+            return None
+        form = linear(body.a.indices[-1])
+        if form is None or body.dtype != "int32" or body.a.dtype not in ("uint8", "int8"):
+            return None
+        return reduce[-1] if form.step(reduce[-1]) == 1 else None
 
     @cached_property
     def borders(self) -> Mapping[x.Axis, Border]:

@@ -10,7 +10,10 @@ vector to each other after that::
     v = part[0:16] + (x[at : at + rest], else 0);  v = v[0:8] + v[8:16];  ...  acc = acc + v
 
 The order of a sum is another one, so that kernels of known extents, which are the same code as
-ever, keep theirs.
+ever, keep theirs. Sums of bytes are exact in any order: as many as stand beside each other are
+added at once, for which CPUs have an instruction, whatever their number::
+
+    for u in 0..63 (expanded): acc = acc + int32(x[u])
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ from tilework.kinds.cpu.llvm.convert import binary
 from tilework.kinds.cpu.llvm.expressions import Expressions
 from tilework.kinds.cpu.llvm.lanes import Lane
 from tilework.kinds.cpu.llvm.masks import some_lanes
-from tilework.kinds.cpu.llvm.ssa import Ssa
+from tilework.kinds.cpu.llvm.ssa import Ssa, vector_type
 from tilework.lower.ir import For, Load, Stmt, Store
 from tilework.space.rests import has_rest, rest_of
-from tilework.te.expr import Axis, Binary, Const, Expr, IfThenElse, children, walk
+from tilework.te.expr import Axis, Binary, Cast, Const, Expr, IfThenElse, children, walk
 
+FLIP = 128
 _OPERATORS = frozenset({"+", "*", "max", "min"})
+FEWEST_BYTES, MOST_BYTES = 4, 64
+"""So few bytes are added one by one, and so many at once."""
 
 
 class Across:
@@ -36,17 +42,75 @@ class Across:
         self._expressions, self._lanes = expressions, lanes
         self._memory = expressions.memory
 
-    def emitted(self, s: For) -> bool:
-        """Emit an expanded loop over such terms; False: it is none."""
+    def emitted(self, s: For, symbolic: bool) -> bool:
+        """Emit an expanded loop over such terms; False: it is none.
+
+        Args:
+            s: the loop.
+            symbolic: whether a run decides extents of the program.
+        """
         around, store = _inner(s.body)
-        if store is None or not self._is_sum(s, store):
+        if store is None:
+            return False
+        of_bytes = self._is_sum_of_bytes(s, store)
+        if not of_bytes and not (symbolic and self._is_sum(s, store)):
             return False
         bindings = self._expressions.bindings
         for point in product(*(range(n) for _, n in around)):
             for (var, _), at in zip(around, point, strict=True):
                 bindings.bind(var, at)
-            self._sum(s, store)
+            if of_bytes:
+                self._sum_of_bytes(s, store)
+            else:
+                self._sum(s, store)
         return True
+
+    def _is_sum_of_bytes(self, s: For, store: Store) -> bool:
+        """Whether bytes that lie side by side are added to an int32 in a register."""
+        value = store.value
+        if store.buffer.scope != "register" or not isinstance(s.extent, int):
+            return False
+        if not (isinstance(value, Binary) and value.op == "+" and _is_same(value.a, store)):
+            return False
+        term = value.b
+        if not (isinstance(term, Cast) and term.dtype == "int32" and isinstance(term.a, Load)):
+            return False
+        read = term.a
+        form = self._expressions.addresses.flat(read.buffer, read.indices)
+        plain = read.dtype in ("uint8", "int8") and read.buffer.scope != "register"
+        beside = form is not None and form.step(s.var) == 1
+        varies = any(s.var in walk(i) for i in store.indices)
+        return plain and beside and not varies and s.extent >= FEWEST_BYTES
+
+    def _sum_of_bytes(self, s: For, store: Store) -> None:
+        value = store.value
+        assert isinstance(value, Binary)
+        assert isinstance(value.b, Cast)
+        assert isinstance(s.extent, int)
+        bindings, arithmetic = self._expressions.bindings, self._memory.arithmetic
+        whole, at = self._expressions.value(value.a), 0
+        while at < s.extent:
+            width = min(MOST_BYTES, 1 << (s.extent - at).bit_length() - 1)
+            outer, bindings.vector = bindings.vector, s.var
+            bindings.bind(s.var, Lane(at, width, width))
+            x = self._expressions.value(value.b.a)
+            bindings.vector = outer
+            wide = vector_type("int32", width)
+            if x.dtype == "int8":  # 128 more, so that none has a sign
+                flip = arithmetic.splat(Ssa(str(-FLIP), 1, "int8"), width)
+                x = Ssa(self._memory.fn.emit(f"xor {x.type} {x.ssa}, {flip.ssa}"), width, "uint8")
+            each = self._memory.fn.emit(f"zext {x.type} {x.ssa} to {wide}")
+            if width > 1:
+                name = f"@llvm.vector.reduce.add.v{width}i32"
+                arithmetic.declarations.declare(f"declare i32 {name}({wide})")
+                each = self._memory.fn.emit(f"call i32 {name}({wide} {each})")
+            whole = binary(arithmetic, "+", whole, Ssa(each, 1, "int32"))
+            at += width
+        if value.b.a.dtype == "int8":
+            less = Ssa(str(-FLIP * s.extent), 1, "int32")
+            whole = binary(arithmetic, "+", whole, less)
+        bindings.bind(s.var, 0)
+        self._memory.store(store.buffer, store.indices, whole)
 
     def _is_sum(self, s: For, store: Store) -> bool:
         """Whether all terms lie side by side, and fill registers, up to an end that a run says."""

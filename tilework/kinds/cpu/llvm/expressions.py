@@ -115,7 +115,7 @@ class Expressions:
                 cond_ssa, _ = self.integers.int_value(e.cond)
             except LaneDependent:
                 if guarded and not (self._loaded(e.a) and self._loaded(e.b)):
-                    return self._by_lane(e)
+                    return self._some_loaded(e.cond, e.a, e.b) or self._by_lane(e)
                 cond = self._predicate(e.cond)
                 return self.arithmetic.select(cond, self.value(e.a), self.value(e.b))
             if cond_ssa in ("true", "false"):
@@ -134,6 +134,24 @@ class Expressions:
         else:
             b = self.value(e.b)
         return self.arithmetic.select(Ssa(cond_ssa, 1, "bool"), a, b)
+
+    def _some_loaded(self, cond: x.Expr, load: x.Expr, other: x.Expr) -> Ssa | None:
+        """Neighbours, of which those that are there are loaded at once; None: one by one.
+
+        Of integers: kernels of floats, which choose elsewhere, are the same code as ever.
+        """
+        if not isinstance(load, Load) or not isinstance(other, x.Const) or is_float(load.dtype):
+            return None
+        buffer, form = load.buffer, self.addresses.flat(load.buffer, load.indices)
+        if form is None or buffer.scope == "register" or self.memory.guards:
+            return None
+        const, terms, step, lane = self.bindings.split(form)
+        plain = step == 1 and lane is not None and lane.idle is None
+        if not plain or buffer.dtype == "bool" or not self.memory.masked.moves(buffer.dtype):
+            return None
+        there, pointer = self._predicate(cond), self.addresses.pointer(buffer, terms, const)
+        loaded = self.memory.masked.load_where(buffer.dtype, pointer, there)
+        return self.arithmetic.select(there, loaded, self.value(other))
 
     def _guarded(self, cond: str, e: x.Expr) -> Ssa:
         with self.memory.guarded(cond):

@@ -55,12 +55,21 @@ class MaskedMoves:
         """A vector whose lanes that count are loaded."""
         plain = plain_type(dtype)
         as_plain, kind = vector_type(plain, width), vector_type(dtype, width)
-        if isinstance(active, Mask) and not moves(dtype, self.declarations.features):
+        if isinstance(active, Mask) and not self.moves(dtype):
             ssa = self._loaded_lanes(plain, pointer, width, active)
         else:
             lanes = self.lanes(width, active)
             ssa = self.fn.emit(masked_load(self.declarations, plain, width, lanes, pointer))
         return ssa if as_plain == kind else self.fn.emit(f"bitcast {as_plain} {ssa} to {kind}")
+
+    def moves(self, dtype: str) -> bool:
+        """Whether the CPU moves elements of a type under a mask."""
+        return moves(dtype, self.declarations.features)
+
+    def load_where(self, dtype: str, pointer: str, there: Ssa) -> Ssa:
+        """A vector of the elements for which a predicate holds; the others become 0."""
+        text = masked_load(self.declarations, dtype, there.width, there.ssa, pointer)
+        return Ssa(self.fn.emit(text), there.width, dtype)
 
     def _loaded_lanes(self, dtype: str, pointer: str, width: int, some: Mask) -> str:
         """Neighbours one by one, without a branch."""
@@ -77,7 +86,7 @@ class MaskedMoves:
         kind = vector_type(plain, v.width)
         if kind != v.type:
             v = Ssa(self.fn.emit(f"bitcast {v.type} {v.ssa} to {kind}"), v.width, plain)
-        if isinstance(active, Mask) and not moves(plain, self.declarations.features):
+        if isinstance(active, Mask) and not self.moves(plain):
             self._store_lanes(plain, pointer, v, active)
             return
         lanes = self.lanes(v.width, active)

@@ -209,7 +209,7 @@ class RegionCode:
             block.body[first : self._ends[-1]] = woven(chains, self._beside(s))
 
     def _expanded(self, s: ir.For) -> None:
-        if self.symbolic and self.across.emitted(s):
+        if self.across.emitted(s, self.symbolic):
             return
         ordered = by_element(s, self.addresses)
         if self._updated(s, ordered):
