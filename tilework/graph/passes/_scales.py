@@ -59,4 +59,4 @@ def scale_weight(node: Node, weight: np.ndarray, scale: np.ndarray, side: str) -
         factor = np.empty_like(weight[..., :1])
         factor[...] = scale[:, None]
     # laid out as the weight is, which NumPy by itself would not do: all that read it are fast then
-    return np.multiply(weight, factor, out=np.empty_like(weight))
+    return np.asarray(np.multiply(weight, factor, out=np.empty_like(weight)))
