@@ -157,8 +157,8 @@ def _kept(given: argparse.Namespace) -> None:
             cells = [f"{statistics.median(w):.2f}" if w else "-" for w in walls]
             ratio = statistics.median(walls[2]) / statistics.median(walls[0])
             same = len({r["bits"] for found in rows.values() for r in found}) == 1
-            told = [Path(file).stem + at + extent, *cells, f"{ratio:.2f}", "equal" if same else "DIFFER"]
-            print(f"| {' | '.join(told)} |", flush=True)
+            told = [*cells, f"{ratio:.2f}", "equal" if same else "DIFFER"]
+            print(f"| {Path(file).stem}{at}{extent} | {' | '.join(told)} |", flush=True)
 
 
 def _compare(given: argparse.Namespace) -> None:
