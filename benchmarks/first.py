@@ -10,7 +10,11 @@ output, by the clock and of the CPU, medians; ``outputs`` says whether all are t
 this checkout, stages as well.
 
 With ``--kept`` each model is started in this checkout, in turns, with nothing kept; with the
-kernels of the models before it in the list; and with its own. Whole forms are never kept.
+kernels of the models before it in the list; and with its own. Whole forms are never kept. A file
+that leaves its batch open is named as often as there are batches to be run, ``FILE.onnx@2``, and
+``--shape batch=1..64`` says for which one module is made:
+
+    python benchmarks/first.py --kept --shape batch=1..64 FILE.onnx@1 FILE.onnx@2
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +48,13 @@ options = SessionOptions()
 options.intra_op_num_threads = int(sys.argv[2])
 rng = np.random.default_rng(0)
 with watching() as spent:
-    session = Session(sys.argv[1], options, cache=sys.argv[3] or False)
+    ranges = {"shapes": dict(one.split("=") for one in sys.argv[5:])} if sys.argv[5:] else {}
+    session = Session(sys.argv[1], options, cache=sys.argv[3] or False, **ranges)
     feeds = {}
     for i in session.get_inputs():
-        # a symbol is 1, and the sum of two, as in past_and_sequence, is 2
-        shape = [n if isinstance(n, int) else 1 + str(n).count("_and_") for n in i.shape]
+        # a symbol is 1 unless said, and the sum of two, as in past_and_sequence, is twice that
+        each = int(sys.argv[4])
+        shape = [n if isinstance(n, int) else each * (1 + str(n).count("_and_")) for n in i.shape]
         whole = {"tensor(int64)": "int64", "tensor(int32)": "int32"}.get(i.type)
         made = rng.integers(0, 2, shape) if whole else rng.standard_normal(shape)
         feeds[i.name] = made.astype(whole or "float32")
@@ -60,18 +67,28 @@ print(json.dumps({"wall": wall, "cpu": cpu, "bits": bits, "stages": stages}))
 """
 
 
-def start(folder: Path, path: Path, threads: int, cache: Path | None = None) -> dict[str, Any]:
+def start(
+    folder: Path,
+    path: Path,
+    threads: int,
+    cache: Path | None = None,
+    extent: str = "1",
+    ranges: Sequence[str] = (),
+) -> dict[str, Any]:
     """What a fresh process of a checkout says of its first answer.
 
     Args:
         cache: where kernels are kept; forms that are kept there are removed before.
+        extent: of each symbol of the inputs.
+        ranges: of symbols, as ``batch=1..64``, for which one module is made.
     """
     for form in [] if cache is None else cache.glob("*.*"):
         form.unlink()
     unwanted = ("PYTHONDONTWRITEBYTECODE",)  # its imports are compiled once, as usual
     environment = {k: v for k, v in os.environ.items() if k not in unwanted}
     environment["PYTHONPATH"] = os.pathsep.join(map(str, (folder, folder / "runtime")))
-    command = [sys.executable, "-c", _CHILD, str(path), str(threads), str(cache or "")]
+    words = map(str, (path, threads, cache or "", extent, *ranges))
+    command = [sys.executable, "-c", _CHILD, *words]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -103,41 +120,45 @@ def main() -> None:
     parser.add_argument("--kept", action="store_true")
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--shape", action="append", default=[], metavar="SYMBOL=RANGE")
     given = parser.parse_args()
     if given.kept:
         named = [str(given.before)] if given.before else []
-        _kept([*named, *given.networks] or _DEFAULT, given.starts, given.threads)
+        given.networks = [*named, *given.networks] or _DEFAULT
+        _kept(given)
     elif given.before is None:
         parser.error("name the checkout to compare with")
     else:
         _compare(given)
 
 
-def _kept(networks: list[str], starts: int, threads: int) -> None:
+def _kept(given: argparse.Namespace) -> None:
     """Starts of each model with nothing kept, with others' kernels, and with its own."""
     print("| network | nothing kept | kernels of those before | its own | ratio | outputs |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as made:
         others, each = Path(made) / "others", Path(made) / "each"
-        for name in networks:
-            path = file_of(name, Path(made))
+        for name in given.networks:
+            file, at, extent = name.partition("@")
+            path = file_of(file, Path(made))
+            how = {"extent": extent or "1", "ranges": given.shape}
             rows: dict[str, list[dict[str, Any]]] = {"nothing": [], "others": [], "own": []}
             shutil.rmtree(each, ignore_errors=True)
-            start(_HERE, path, threads, each)
-            for _ in range(starts):
-                rows["nothing"].append(start(_HERE, path, threads))
+            start(_HERE, path, given.threads, each, **how)
+            for _ in range(given.starts):
+                rows["nothing"].append(start(_HERE, path, given.threads, **how))
                 if others.exists():
                     turn = shutil.copytree(others, Path(made) / "turn")
-                    rows["others"].append(start(_HERE, path, threads, turn))
+                    rows["others"].append(start(_HERE, path, given.threads, turn, **how))
                     shutil.rmtree(turn)
-                rows["own"].append(start(_HERE, path, threads, each))
+                rows["own"].append(start(_HERE, path, given.threads, each, **how))
             shutil.copytree(each / "kernels", others / "kernels", dirs_exist_ok=True)
             walls = [[r["wall"] for r in found] for found in rows.values()]
             cells = [f"{statistics.median(w):.2f}" if w else "-" for w in walls]
             ratio = statistics.median(walls[2]) / statistics.median(walls[0])
             same = len({r["bits"] for found in rows.values() for r in found}) == 1
-            told = [Path(name).stem, *cells, f"{ratio:.2f}", "equal" if same else "DIFFER"]
-            print(f"| {' | '.join(told)} |", flush=True)
+            told = [*cells, f"{ratio:.2f}", "equal" if same else "DIFFER"]
+            print(f"| {Path(file).stem}{at}{extent} | {' | '.join(told)} |", flush=True)
 
 
 def _compare(given: argparse.Namespace) -> None:

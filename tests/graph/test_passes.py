@@ -13,6 +13,7 @@ from tests.graph.run_plan import relative_error, run_plan
 from tilework.errors import NetworkError
 from tilework.graph import Builder, Network, plan, zoo
 from tilework.graph.fuse import execution_order, fuse
+from tilework.graph.ir import Node
 from tilework.graph.passes import (
     convert_layout,
     fold_constants,
@@ -24,6 +25,7 @@ from tilework.graph.passes import (
     optimize,
     simplify_inference,
 )
+from tilework.graph.passes._scales import scale_weight
 
 RNG = np.random.default_rng(0)
 
@@ -296,3 +298,13 @@ def test_widening_broadcast_is_not_fused_into_a_convolution() -> None:
     y = m.conv(m.input("x", (1, 1, 1, 3)), 4, k=1)
     net = m.finish([m.op("add", y, m.input("z", (1, 5, 5, 4)))])
     assert groups(net) == ["conv2d", "add"]
+
+
+@pytest.mark.parametrize("side", ["in", "out"])
+def test_scaled_weights_lie_as_they_did(side: str) -> None:
+    """What packs and samples weights reads them in the order in which a file has them."""
+    weight = np.random.default_rng(0).standard_normal((8, 4, 3, 3)).transpose(2, 3, 1, 0)
+    scale = np.arange(1.0, (5 if side == "in" else 9))
+    scaled = scale_weight(Node("conv2d", ("x", "w"), "y"), weight, scale, side)
+    assert scaled.strides == weight.strides
+    np.testing.assert_array_equal(scaled, weight * (scale[:, None] if side == "in" else scale))

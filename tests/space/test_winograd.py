@@ -367,3 +367,14 @@ def test_transformed_weights_are_rounded_once(tile, window, rest):
         want = np.moveaxis(np.tensordot(factor, want, axes=(1, i)), 0, i)
     unit = np.spacing(np.abs(got)).astype(np.longdouble)
     assert np.max(np.abs(got - want) / unit) < 0.5001
+
+
+@pytest.mark.parametrize("outputs", [1, 33])
+def test_weights_as_files_have_them_become_the_same_bits(outputs):
+    """Windows that are pieces of memory, outputs first: read in other parts, and as pieces."""
+    file = np.random.default_rng(0).standard_normal((outputs, 600, 3, 3)).astype("float32")
+    weight = file.transpose(2, 3, 1, 0)
+    transform = WeightTransform(4, weight.shape, (0, 1), (2, 3))
+    np.testing.assert_array_equal(
+        transform.apply(weight), transform.apply(np.ascontiguousarray(weight))
+    )

@@ -57,18 +57,13 @@ class Packing:
             ValueError: the array has another shape than the packing was made for.
         """
         self._check(array)
-        transform, shape = self.transform, self.shape
-        parts: Iterable[tuple[slice | None, NDArray[Any]]] = [(None, array)]
-        first, kind = 0, array.dtype
+        transform, shape, kind = self.transform, self.shape, array.dtype
+        parts: Iterable[tuple[list[int], NDArray[Any]]] = [([0] * array.ndim, array)]
         if transform is not None:
-            shape, first, kind = transform.shape, len(transform.window), transform.kind(array)
-            parts = transform.parts(array)
+            shape, kind, parts = transform.shape, transform.kind(array), transform.parts(array)
         if out is None:
             out = np.empty(self.packed_shape, kind)
-        for part, some in parts:
-            begin = [0] * len(shape)
-            if part is not None:
-                begin[first] = part.start
+        for begin, some in parts:
             self._place(out, some, begin)
         self._fill(out, shape)
         return out

@@ -46,16 +46,17 @@ def has_constant_weight(net: Network, node: Node) -> bool:
 def scale_weight(node: Node, weight: np.ndarray, scale: np.ndarray, side: str) -> np.ndarray:
     """``weight`` with its ``"in"`` or ``"out"`` channels multiplied by ``scale``."""
     scale = scale.astype(weight.dtype)
+    groups = node.attrs.get("groups", 1)
     if node.op == "dense":
-        return np.asarray(weight * (scale if side == "in" else scale[:, None]))
-    if node.op in TRANSPOSED:
-        # [..., CO of one group, CI]: each input channel is read by the outputs of its group
-        if side == "in":
-            return np.asarray(weight * scale)
-        outputs = scale.reshape(node.attrs.get("groups", 1), -1)
-        return np.asarray(weight * np.repeat(outputs.T, weight.shape[-1] // len(outputs), axis=1))
-    if side == "out":
-        return np.asarray(weight * scale)
-    # [..., CI of one group, CO]: each output channel reads the inputs of its group
-    inputs = scale.reshape(node.attrs.get("groups", 1), -1)
-    return np.asarray(weight * np.repeat(inputs.T, weight.shape[-1] // len(inputs), axis=1))
+        factor = scale if side == "in" else scale[:, None]
+    elif (side == "in") == (node.op in TRANSPOSED):
+        # a transposed one is [..., CO of one group, CI], another one [..., CI of one group, CO]
+        factor = scale
+    elif groups > 1:  # each channel of the last dimension meets those of its group
+        each = scale.reshape(groups, -1)
+        factor = np.repeat(each.T, weight.shape[-1] // groups, axis=1)
+    else:  # in full, so that what lies together in memory is one loop
+        factor = np.empty_like(weight[..., :1])
+        factor[...] = scale[:, None]
+    # laid out as the weight is, which NumPy by itself would not do: all that read it are fast then
+    return np.asarray(np.multiply(weight, factor, out=np.empty_like(weight)))

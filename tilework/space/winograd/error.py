@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,16 +36,11 @@ def rounding_error(transform: WeightTransform, weight: NDArray[Any]) -> float:
         The estimate; infinite where either form overflows or the weights are not finite.
     """
     chosen, some = _sample(transform, weight)
-    m, axes = transform.tile, len(transform.window)
-    taps = transform.taps
-    alpha = m + taps - 1
+    points = math.prod(chosen.shape[: len(chosen.window)])
     direct = _points_first(chosen, some)
-    u = chosen.apply(some).reshape(alpha**axes, -1, direct.shape[-1])
-    rng = np.random.default_rng(0)
-    shape = (*(alpha,) * axes, _TILES, u.shape[1])
-    normal = rng.standard_normal(shape).astype(np.float32)
+    u = chosen.apply(some).reshape(points, -1, direct.shape[-1])
     with np.errstate(all="ignore"):
-        return max(_error(m, taps, axes, d, u, direct) for d in (normal, np.abs(normal)))
+        return _error(transform, u, direct)
 
 
 def _sample(
@@ -75,20 +71,33 @@ def _points_first(transform: WeightTransform, weight: NDArray[Any]) -> NDArray[A
     return flat.reshape(windows, -1, outputs)
 
 
-def _error(
-    m: int, taps: int, axes: int, data: NDArray[Any], u: NDArray[Any], weight: NDArray[Any]
-) -> float:
-    """Error of one sample of data: (points of the tile.., tiles, sums)."""
-    v = _along(data_matrix(m, taps), data, axes).reshape(len(u), *data.shape[axes:])
-    products = (v @ u).reshape(*data.shape[: axes + 1], -1)
+@lru_cache(maxsize=1)
+def _data(m: int, taps: int, axes: int, sums: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Tiles of both kinds of data, (points of the tile.., tiles, sums): in double; transformed.
+
+    Layers of one size are neighbours: the last tiles are kept, which take as long as the rest.
+    """
+    alpha = m + taps - 1
+    shape = (*(alpha,) * axes, _TILES, sums)
+    normal = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    data = np.concatenate([normal, np.abs(normal)], axis=axes)
+    v = _along(data_matrix(m, taps), data, axes)
+    return data.astype(np.float64), v.reshape(-1, *data.shape[axes:])
+
+
+def _error(transform: WeightTransform, u: NDArray[Any], weight: NDArray[Any]) -> float:
+    """The error with transformed weights, and with these: (points or taps, sums, outputs)."""
+    m, taps, axes = transform.tile, transform.taps, len(transform.window)
+    exact, v = _data(m, taps, axes, u.shape[1])
+    products = (v @ u).reshape(*exact.shape[: axes + 1], -1)
     got = _along(result_matrix(m, taps), products, axes)
     want = np.zeros(got.shape)
-    exact = data.astype(np.float64)
     for i, at in enumerate(np.ndindex(*(taps,) * axes)):
         part = exact[tuple(slice(t, t + m) for t in at)]
         want += part @ weight[i]
-    error = float(np.abs(got - want).max() / np.abs(want).max())
-    return error if np.isfinite(error) else np.inf
+    error, size = (np.abs(x).reshape(m**axes, 2, -1).max(axis=(0, 2)) for x in (got - want, want))
+    worst = float((error / size).max())
+    return worst if np.isfinite(worst) else np.inf
 
 
 def _along(matrix: Any, data: NDArray[Any], axes: int) -> NDArray[Any]:

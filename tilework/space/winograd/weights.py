@@ -13,7 +13,7 @@ from tilework.space.winograd.matrices import weight_matrix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PIECE = 4096
+_PIECE = 8192
 """Windows that are transformed at once, about: their numbers in double stay in the cache."""
 
 
@@ -53,32 +53,52 @@ class WeightTransform:
         """
         import numpy as np
 
-        u, first = np.empty(self.shape, self.kind(weight)), len(self.window)
-        for part, transformed in self.parts(weight):
-            u.swapaxes(0, first)[part] = transformed.swapaxes(0, first)
+        u = np.empty(self.shape, self.kind(weight))
+        for begin, transformed in self.parts(weight):
+            where = zip(begin, transformed.shape, strict=True)
+            u[tuple(slice(start, start + size) for start, size in where)] = transformed
         return u
 
-    def parts(self, weight: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """What `apply` returns in parts, each of some of its first dimension that is no point."""
+    def parts(self, weight: NDArray[Any]) -> Iterator[tuple[list[int], NDArray[Any]]]:
+        """What `apply` returns in parts, and where each begins."""
         import numpy as np
 
         gone = [d for d in range(weight.ndim) if d not in (*self.window, *self.rest)]
         factor = np.array(weight_matrix(self.tile, self.taps))
         all_axes = reduce(np.kron, [factor] * len(self.window))  # one product for all of them
-        taps = weight.transpose((*self.window, *self.rest, *gone))
-        points, others = self.shape[: len(self.window)], self.shape[len(self.window) + 1 :]
-        step = max(_PIECE // max(math.prod(others), 1), 1)
-        kind, before = self.kind(weight), (slice(None),) * len(self.window)
-        size = self.shape[len(self.window)]
+        taps, first = weight.transpose((*self.window, *self.rest, *gone)), len(self.window)
+        # memory is read from its beginning to its end
+        cut = max(range(first, first + len(self.rest)), key=lambda d: abs(taps.strides[d]))
+        size = self.shape[cut]
+        others = math.prod(self.shape[first:]) // max(size, 1)
+        step, kind = max(_PIECE // max(others, 1), 1), self.kind(weight)
         for at in range(0, size, step):
-            part = slice(at, min(at + step, size))
-            some = taps[(*before, part)].astype(np.float64, order="C")
-            some = some.reshape(all_axes.shape[1], part.stop - at, -1)
+            some = taps[(*[slice(None)] * cut, slice(at, at + step))]
+            shape = *self.shape[:first], *some.shape[first : len(self.shape)]
+            begin = [at if d == cut else 0 for d in range(len(shape))]
+            some = _gathered(some, first).astype(np.float64, order="C")
+            some = some.reshape(all_axes.shape[1], shape[first], -1)
             u = np.empty((len(all_axes), *some.shape[1:]))
             # a product for each: so short ones are no work for BLAS's threads
             np.matmul(all_axes, some.swapaxes(0, 1), out=u.swapaxes(0, 1))
-            yield part, u.astype(kind).reshape(*points, part.stop - at, *others)
+            yield begin, u.astype(kind).reshape(shape)
 
     def kind(self, weight: NDArray[Any]) -> Any:
         """The element type of what the transform returns."""
         return "float32" if str(weight.dtype) == "bfloat16" else weight.dtype
+
+
+def _gathered(taps: NDArray[Any], axes: int) -> NDArray[Any]:
+    """The same numbers, close to each other: (taps of the windows.., all others).
+
+    Windows that lie apart, but each in one piece, as those of an exported model, are copied as
+    pieces. Taps that are read one by one from so many lines of memory take longer.
+    """
+    import numpy as np
+
+    windows = np.moveaxis(taps, range(axes), range(-axes, 0))
+    if windows[(0,) * (taps.ndim - axes)].flags.c_contiguous:
+        piece = f"V{math.prod(taps.shape[:axes]) * taps.itemsize}"
+        flat = windows.reshape(*windows.shape[:-axes], -1).view(piece)
+        windows = np.ascontiguousarray(flat).view(taps.dtype).reshape(windows.shape)
+    return np.moveaxis(windows, range(-axes, 0), range(axes))
