@@ -354,14 +354,10 @@ def _floor(a: Symbolic, by: int) -> Whole:
     return Symbolic.of(whole) + Symbolic.of({(Floor(inner, by),): 1})
 
 
-_MANY = 64
-"""Terms whose floors are not looked into: each may make several of one."""
-
-
 def _bounds(terms: Terms) -> tuple[int, int]:
-    """A least and a greatest value: by the ranges of atoms, and of what floors are made of."""
+    """A least and a greatest value: by ranges of atoms, and of what a few floors are made of."""
     low, high = interval(terms)
-    scale, without = _without_floors(terms) if len(terms) <= _MANY else (1, None)
+    scale, without = _without_floors(terms) if len(terms) <= 64 else (1, None)
     if without is not None:
         inner = _bounds(without)
         low, high = max(low, -(-inner[0] // scale)), min(high, inner[1] // scale)
