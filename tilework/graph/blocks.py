@@ -144,9 +144,9 @@ def _chain(net: Network, last: Group, producers: Mapping[str, Group]) -> tuple[G
     """The groups from a product to another one, each of which reads the one before; or none."""
     chain = [last]
     while True:
-        value = chain[0][0].inputs[0]
-        group = producers.get(value)
-        if group is None or not net.alone(value):
+        read = chain[0][0].inputs
+        group = producers.get(read[0]) if read else None
+        if group is None or not net.alone(read[0]):
             return ()
         chain.insert(0, group)
         if group[0].op == "einsum":
