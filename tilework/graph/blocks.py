@@ -22,6 +22,7 @@ sequence, are made by calls for all heads together, as they would be without blo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -52,6 +53,10 @@ _HEAD = 1 << 17
 _ROWS = 128
 """Rows of a block at least: each reads all keys and values anew."""
 
+
+_LONG = 4
+"""Times of `_NEAR` that scores of one head may have, at the least, where a run brings lengths:
+each block is calls besides those of the rest, which a compile takes a quarter longer for."""
 
 _PARTS = 4
 """Parts of the heads at most, each with calls of its own, where a run brings lengths: every call
@@ -180,9 +185,10 @@ def _cut(
     row = max(rows, key=lambda n: most(size[n]))
     count, length = numbers.get(head, 1), most(size[row])
     each = all_bytes // (count * length)
+    keys = math.prod(most(n) for name, n in size.items() if name not in form.result)
     if static:
         block, together = min(max(_ROWS, _NEAR * threads // each // 32 * 32), length), 0
-    elif length > _ROWS:
+    elif length > _ROWS and 4 * length * keys >= _LONG * _NEAR:
         block, near = _ROWS, _NEAR * threads // (_ROWS * each)
         equal = [n for n in range(1, count + 1) if not count % n]
         few = next(n for n in equal if n * _PARTS >= count)
