@@ -152,6 +152,45 @@ def test_lengths_that_a_run_brings(target, small, tmp_path):
         assert library is None or np.array_equal(np.array(library.run(given)[0]), got)
 
 
+def test_lengths_that_follow_from_others(small):
+    """Frames of sound, a third of its samples, with a mask that the network computes."""
+    rng = np.random.default_rng(3)
+    small(500, 8)
+    model = attention(3, "m", 5, "none")
+    (x,), (y,) = model.graph.input, model.graph.output
+    x.name = "sound"
+    x.type.tensor_type.shape.dim[1].dim_param = "s"
+    for value in (x, y):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    for shape in (t for t in model.graph.initializer if t.name in ("split", "joined")):
+        array = numpy_helper.to_array(shape).copy()
+        array[0] = 0
+        shape.CopyFrom(numpy_helper.from_array(array, shape.name))
+    numbers = {"0": 0, "end": 1 << 40, "1": 1, "3": 3}
+    constants = [numpy_helper.from_array(np.array([v]), k) for k, v in numbers.items()]
+    model.graph.initializer.extend(constants)
+    model.graph.node.insert(0, helper.make_node("Slice", ["sound", *numbers], ["frames"]))
+    model.graph.node.insert(1, helper.make_node("Slice", ["frames", "1", "end", "1"], ["x"]))
+    (at,) = (i for i, node in enumerate(model.graph.node) if node.op_type == "Softmax")
+    near = [
+        helper.make_node("Transpose", ["x"], ["xt"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "xt"], ["near"]),
+        helper.make_node("Unsqueeze", ["near", "1"], ["mask"]),
+        helper.make_node("Add", [model.graph.node[at].input[0], "mask"], ["masked"]),
+    ]
+    model.graph.node[at].input[0] = "masked"
+    for node in reversed(near):
+        model.graph.node.insert(at, node)
+    ranges = {"n": "1..16", "s": "4..9000:90"}
+    module = tw.compile(from_onnx(model, ranges), "llvm -num-cores=1")
+    session = ort.InferenceSession(model.SerializeToString())
+    assert len(module.image.repeats) == 3
+    for frames in (1, 8, 9, 33, 40):
+        sound = rng.standard_normal((1 + frames % 3, 3 * frames + 2, 15), np.float32)
+        (want,) = session.run(None, {"sound": sound})
+        assert relative_error(np.array(module.run({"sound": sound})[0]), want) < 2e-6
+
+
 def test_bfloat16(small):
     """What is summed in pairs, and probabilities that are seen in pairs, are cut as well."""
     where = Target(x86("znver4", 1))

@@ -143,7 +143,7 @@ class Memory:
             trip: the number of the trip, where the call is repeated; the first one counts.
         """
         root, reach = self._root(name), arg.nbytes
-        if strides is not None and arg.nbytes:
+        if strides is not None and 0 not in arg.shape:
             reach = reach_of(arg.shape, strides, 1) * dtype_bytes(arg.dtype)
         if root in constants:
             return Ref("constant", constants.place(name, root, arg), reach)
