@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import tilework as tw
+from tests.graph.run_symbolic import point_of, run_at
 from tests.hosts import x86
 from tilework import ops, te
 from tilework.dtypes import round_tf32
 from tilework.errors import NetworkError, TargetError
 from tilework.graph import Builder, plan
 from tilework.graph.precision import require_precision
+from tilework.index.symbols import symbol
 from tilework.target import Target
 from tilework.te.serial import dag_from_json, dag_to_json
 
@@ -53,6 +55,22 @@ def test_values_between_calls_are_narrow_and_the_border_is_not():
     }
     assert plan(small_network()).calls[1].dag.workload_key != planned.calls[1].dag.workload_key
     assert all(t.dtype == wide for c in plan(small_network()).calls for t in c.dag.tensors)
+
+
+def test_angles_of_positions_stay_wide():
+    """As of rotary embeddings: bfloat16 has one number for 1,000 and 1,001."""
+    b = Builder("rotary")
+    length = symbol("n", 1, 2000, (1000,))
+    x = b.input("x", (length, 8))
+    places = b.op("arange", shape=(length, 1), axis=0, start=0, step=1, dtype="float32")
+    steps = np.float32([[1, 0.5, 0.25, 0.1]])
+    angles = b.op("einsum", places, b.constant(steps, "steps"), equation="ni,ij->nj")
+    both = b.op("concat", angles, angles, axis=1)
+    turned = (b.op("multiply", x, b.op(wave, both)) for wave in ("cos", "sin"))
+    net = b.finish([b.op("add", *turned)])
+    (y,) = run_at(plan(net, "bf16", ZEN4), point_of(net, {"n": 1500}), np.ones((1500, 8), "f4"))
+    at = np.arange(1500.0)[:, None] * np.tile(steps.astype(np.float64), 2)
+    np.testing.assert_allclose(y, np.cos(at) + np.sin(at), atol=0.01)
 
 
 def test_odd_channels_stay_wide():

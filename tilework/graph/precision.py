@@ -12,6 +12,7 @@ Float32 remain
   inputs that products read are copied narrow first, on CPUs,
 - biases and other parameters of epilogues, depthwise filters (each is read once),
 - what a softmax reads: differences of its inputs become factors of its outputs,
+- angles of positions, as rotary embeddings have them: rounded they would be off by turns,
 - what enters a convolution or product that cannot take its channels in pairs: an odd number of
   channels, or two computed operands whose terms lie in no pairs,
 - what continues an input as an output of the network: new positions of a decoder's cache,
@@ -42,7 +43,7 @@ from tilework.dtypes import PRECISIONS, Precision
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, GROUPED, SPARSE
-from tilework.graph.operators.base import ValueType
+from tilework.graph.operators.base import FLOATS, ValueType
 from tilework.graph.paired import in_pairs
 from tilework.ops.storage import WEIGHTS_OF_7_BITS, bounded_products, tf32_if_product
 from tilework.target import Target
@@ -52,6 +53,7 @@ __all__ = ["PRECISIONS", "Precision", "require_precision", "rounds_factors", "st
 NARROW: dict[str, str] = {"bf16": "bfloat16", "f16": "float16"}
 """Element types of the precisions that store narrow values."""
 _ROUNDED = ("block_peaks", "block_bytes", "block_scales", "block_totals", "byte_dense")
+_LOOKUPS = ("gather_nd", "take", "take_along")
 _TF32_CHANNELS = 4
 """Elements that one copy to a tensor core's memory takes."""
 
@@ -183,7 +185,7 @@ def narrow_factors(
 
 def _kept(net: Network) -> set[str]:
     """Values that stay float32, and those that they are views of."""
-    kept = set(net.outputs)
+    kept = {*net.outputs, *_angles(net)}
     for node in net.nodes:
         if node.op == "softmax":
             kept.update(node.inputs)
@@ -199,6 +201,20 @@ def _kept(net: Network) -> set[str]:
         if node.op == "reshape" and node.name in kept:
             kept.update(node.inputs)
     return kept
+
+
+def _angles(net: Network) -> set[str]:
+    """What sines and cosines read, and what that is made of, where whole numbers alone say it."""
+    whole: set[str] = set()
+    for node in net.nodes:
+        floats = (v for v in node.inputs if net.types[v].dtype in FLOATS)
+        if node.op not in _LOOKUPS and all(v in whole or v in net.constants for v in floats):
+            whole.add(node.name)
+    angles = {v for node in net.nodes if node.op in ("cos", "sin") for v in node.inputs}
+    for node in reversed(net.nodes):
+        if node.name in angles & whole:
+            angles.update(node.inputs)
+    return angles & whole
 
 
 def _viewed(net: Network, value: str) -> str:
