@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LENGTH = (1, 1024, (16, 128, 384))
 _USUAL: tuple[tuple[tuple[str, ...], tuple[int, int, tuple[int, ...]]], ...] = (
-    (("batch", "samples"), (1, 16, (1,))),
+    (("batch",), (1, 16, (1,))),
     (("total", "past_and", "past_plus"), (1, 3072, (64, 512))),
     (("past", "cache"), (1, 2048, (64, 512))),
     (("height", "width", "image"), (32, 1024, (224, 512))),
