@@ -65,6 +65,13 @@ def halves(g: Maker) -> str:
     return g.node("Slice", "x", g.ints(0), end, g.ints(1))
 
 
+def ends_beyond(g: Maker) -> str:
+    """A slice that asks for m rows of the even number that is left of m."""
+    even = g.node("Mul", g.node("Div", g.dim("x", 1), g.ints(2)), g.ints(2))
+    y = g.node("Slice", "x", g.ints(0), even, g.ints(1))
+    return g.node("Slice", g.node("Neg", y), g.ints(1), g.dim("x", 1), g.ints(1))
+
+
 def rests(g: Maker) -> str:
     """Of m by 3; of 1 and of -1 by m, which are 1 and the last place."""
     rest = g.node("Mod", g.dim("x", 1), g.ints(3))

@@ -86,6 +86,30 @@ def test_places_say_what_names_do_not(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def model_of(g: Maker, shape: list[object]) -> onnx.ModelProto:
+    infos = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", shape), ("y", None))]
+    graph = helper.make_graph(g.nodes, "one", infos[:1], infos[1:], g.weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def test_lower_ends_rise_where_a_node_needs_it(tmp_path: Path) -> None:
+    """The best ten of as many places as an image has, in parts of 32 x 32."""
+    g = Maker()
+    y = g.node("MaxPool", "x", kernel_shape=[32, 32], strides=[32, 32])
+    g.nodes.append(helper.make_node("TopK", [g.node("Flatten", y), g.ints(10)], ["y", ""]))
+    path = file_of(model_of(g, [1, 1, "h", "w"]), tmp_path)
+    found = usual_ranges(path)
+    assert found == {"h": "128..1024:224,512", "w": "128..1024:224,512"}
+    assert from_onnx(path, found).symbols
+
+
+def test_sound_is_long_enough_for_a_frame(tmp_path: Path) -> None:
+    g = Maker()
+    g.node("MaxPool", "x", kernel_shape=[2000], strides=[320], output="y")
+    path = file_of(model_of(g, ["s6", 1, "s7"]), tmp_path)
+    assert usual_ranges(path) == {"s6": "1..16:1", "s7": "2000..524288:16000,160000"}
+
+
 def test_a_number_where_a_node_leaves_only_one(tmp_path: Path) -> None:
     g = Maker()
     g.node("Add", "x", g.table(8, 6), output="y")

@@ -18,12 +18,12 @@ from tilework.target import Target
 from tilework.task import SearchTask
 
 
-def turned(rows, columns, inner):
-    """A product by every other number of a matrix that stays as it is, whose columns lie apart."""
-    a, b = te.placeholder((rows, inner), name="A"), te.placeholder((columns, 2 * inner), name="B")
+def turned(rows, columns, inner, apart=2):
+    """A product by a matrix that stays as it is, of whose rows each ``apart``-th number is read."""
+    a, b = te.placeholder((rows, inner), "A"), te.placeholder((columns, apart * inner), "B")
     k = te.reduce_axis(inner, "k")
-    body = lambda i, j: te.sum(a[i, k] * b[j, 2 * k], axis=k)  # noqa: E731
-    return [a, b, te.compute((rows, columns), body, "C")]
+    c = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[j, apart * k], axis=k), "C")
+    return [a, b, c]
 
 
 def lines(sketch, row, target):
