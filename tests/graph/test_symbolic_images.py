@@ -36,14 +36,14 @@ def _to_twice(g: Maker) -> str:
     return g.node("Resize", "x", "", "", sizes, mode="linear")
 
 
-def _to_size(mode: str, coordinates: str, nearest: str = "floor") -> Graph:
+def _to_size(mode: str, coordinates: str, nearest: str = "floor", antialias: int = 0) -> Graph:
     """To sizes that are no multiples, one of them of a known one."""
 
     def graph(g: Maker) -> str:
         longer = g.node("Add", g.node("Div", g.dim("x", 2), g.ints(3)), g.ints(2))
         sizes = g.node("Concat", g.dim("x", 0), g.ints(3), longer, g.dim("x", 2), axis=0)
         attrs = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
-        return g.node("Resize", "x", "", "", sizes, mode=mode, **attrs)
+        return g.node("Resize", "x", "", "", sizes, mode=mode, antialias=antialias, **attrs)
 
     return graph
 
@@ -134,6 +134,9 @@ def test_padding_before_the_first_window_that_hangs_on_the_size_is_refused(tmp_p
 def test_resizing_that_hangs_on_the_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="'align_corners' of a dimension m"):
         graph = _resized("linear", "align_corners", 1, 1, 1.5, 1)
+        from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
+    with pytest.raises(NetworkError, match="'antialias' of a dimension m that a run brings to"):
+        graph = _to_size("linear", "half_pixel", antialias=1)
         from_onnx(file_of(graph, tmp_path, IMAGES), {"n": "1..3", "m": "4..70"})
     with pytest.raises(NetworkError, match="not known exactly"):
         graph = _resized("linear", "half_pixel", 1, 1, 0.7, 1)

@@ -19,7 +19,7 @@ from tilework.task import SearchTask
 
 
 def turned(rows, columns, inner, apart=2):
-    """A product by a matrix that stays as it is, of whose rows each ``apart``-th number is read."""
+    """A product by each ``apart``-th number of the rows of a matrix that stays as it is."""
     a, b = te.placeholder((rows, inner), "A"), te.placeholder((columns, apart * inner), "B")
     k = te.reduce_axis(inner, "k")
     c = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[j, apart * k], axis=k), "C")

@@ -85,12 +85,13 @@ def stretched(
         Unsupported: the rules of interpolation are others than the usual ones.
     """
     size, dtype = c.b.shape(x)[dim], c.b.types[x].dtype
-    if sampling.antialias or sampling.exclude_outside:
-        raise Unsupported(f"a size of {extent} is no multiple of the extent {size}")
+    for rule in ("antialias", "exclude_outside"):
+        if getattr(sampling, rule):
+            raise Unsupported(f"'{rule}' of a dimension {size} that a run brings to {extent}")
     place = _places(c, size, extent, sampling.coordinates)
     if sampling.kind == "nearest":
         if sampling.nearest not in _ROUNDED:
-            raise Unsupported(f"a size of {extent} is no multiple of the extent {size}")
+            raise Unsupported(f"'{sampling.nearest}' of a dimension {size} that a run brings")
         at = _ROUNDED[sampling.nearest](place).reshape(extent).cast("int32")
         return c.op("take", x, at.name, name=name, axis=dim, negative=False)
     if not dtype.startswith(("float", "bfloat")):
