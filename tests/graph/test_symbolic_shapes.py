@@ -83,6 +83,11 @@ def test_what_differs_from_run_to_run_is_told(tmp_path: Path) -> None:
     assert "TopK" in _refused(values, tmp_path)
 
 
+def test_views_that_fit_at_some_points_alone_are_refused(tmp_path: Path) -> None:
+    told = _refused(lambda g: g.node("Reshape", "x", g.ints(-1, 7)), tmp_path)
+    assert "[-1, 7] for every m, n; give them numbers, such as --shape m=64" in told
+
+
 def test_a_rest_below_zero_is_no_formula(tmp_path: Path) -> None:
     def padded(g: Maker) -> str:
         minus = g.node("Mul", g.dim("x", 1), g.ints(-1))

@@ -103,9 +103,11 @@ def _rest(old: Sequence[Extent], new: Sequence[Extent]) -> Extent | None:
 
 def _some(*shapes: Sequence[Extent]) -> str:
     """Behind shapes that do not fit: that they may at some points."""
-    symbols = symbols_of(n for shape in shapes for n in shape)
-    names = ", ".join(s.name for s in symbols)
-    return f" for every {names}; give a number, such as --shape {names}=64" if symbols else ""
+    names = [s.name for s in symbols_of(n for shape in shapes for n in shape)]
+    if not names:
+        return ""
+    numbers = "it a number" if len(names) == 1 else "them numbers"
+    return f" for every {', '.join(names)}; give {numbers}, such as --shape {names[0]}=64"
 
 
 def _axes(c: OnnxContext, node: NodeProto, rank: int) -> list[int] | None:
