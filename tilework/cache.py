@@ -70,6 +70,11 @@ class BoundedCache(Generic[K, V]):
         with self._lock:
             return [(key, value) for key, (value, _) in self._values.items()]
 
+    def discard(self, key: K) -> None:
+        """Forget a key, if it is there."""
+        with self._lock:
+            self._drop(key)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

@@ -155,7 +155,7 @@ def test_models_as_bytes_and_messages():
         )
 
 
-def test_each_shape_is_compiled_once_and_a_few_stay(monkeypatch):
+def test_what_was_compiled_stays(monkeypatch):
     session = Session(dense(), cache=False)
     compiled = []
     forms = session._forms
@@ -168,7 +168,8 @@ def test_each_shape_is_compiled_once_and_a_few_stay(monkeypatch):
     assert len(compiled) == 2
     with pytest.raises(ModuleError, match="module_for"):
         session.module  # noqa: B018
-    assert session.module_for({"x": np.ones((2, 3), np.float32)}).inputs["x"].shape == (2, 3)
+    (n, three) = session.module_for({"x": np.ones((2, 3), np.float32)}).inputs["x"].shape
+    assert str(n) == "n" and three == 3
 
 
 def test_symbolic_extents_are_fixed_by_options():

@@ -2,9 +2,9 @@
 
 That is where nothing was said of ranges, or where values of inputs decide shapes: then each
 combination of values has a form of this kind, over the ranges that were given if some were. The
-first combinations of shapes get forms of their own, which are the fastest there are. One more,
-and what has varied becomes a symbol with a range around all that came, and what has not stays a
-number: a batch that is always 1 costs nothing. A shape beyond makes a wider form in its place.
+first combination of shapes gets a form of its own. The second, and what has varied becomes a
+symbol with a range around all that came, and so does a batch, which costs a run of one nothing;
+what else has not varied stays a number. A shape beyond makes a wider form. What one serves goes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, tuple[int, ...]]
 Column = str | tuple[int, ...]
 """A dimension by its symbol's name; by the values that it has had, if it has none."""
-
-FEW = 2
-"""Combinations of shapes that have forms of their own."""
 
 _MOST = 64
 """Combinations that are kept, and so the number of times that a form is made wider."""
@@ -88,34 +87,39 @@ class Common:
         return form
 
     def _serving(self, shapes: Shapes) -> Module | None:
-        if self._form is not None and _serves(self._form, shapes):
+        if self._within(shapes):
             return self._form
         if self._seen is None:
             self._seen, refused = self._earlier()
             self._vain = _VAIN if refused else 0
-            if len(self._seen) > FEW and shapes not in self._seen[:FEW]:
+            if len(self._seen) > 1:
                 self._form = self._wider(self._seen)
                 return self._serving(shapes)
         seen = self._seen
-        if shapes in seen[:FEW] or self._vain == _VAIN or len(seen) == _MOST:
-            return None
-        if len(seen) < FEW:
-            self._keep([*seen, dict(shapes)])
+        if shapes in seen or self._vain == _VAIN or len(seen) == _MOST:
             return None
         wider = [*seen, dict(shapes)]
+        if not seen:
+            self._keep(wider)
+            return None
         form = self._wider(wider)
         if form is None:
             self._vain = _VAIN
             self._keep(seen, refused=True)
             return None
-        if not all(_serves(form, one) for one in wider):
+        if not all(_serves(form, one) for one in wider if one == shapes or self._within(one)):
             self._vain += 1
             return None
         self._form = form
+        self._served.clear()
+        self._forms.let_go(form, partial(_serves, form))
         self._keep(wider)
         served = ", ".join(f"{s.name}={s.low}..{s.high}" for s in form.image.symbols)
         log.warning("%s: shapes vary: one form serves %s; shapes= gives others", form.name, served)
         return form
+
+    def _within(self, shapes: Shapes) -> bool:
+        return self._form is not None and _serves(self._form, shapes)
 
     def _wider(self, seen: Sequence[Shapes]) -> Module | None:
         """The form for all shapes around these; None if there is none, and a warning says why.
@@ -128,11 +132,13 @@ class Common:
                 if form is not None and all(_serves(form, one) for one in seen):
                     return form
             self._given = {}
-        refused, tried = "", None
-        for ranges in (self._any(seen), *(ranges_of(self._inputs, seen, n) for n in _STEPS)):
-            if ranges == tried:
+        refused = ""
+        tried: list[Ranges] = []
+        for longest, any_batch in product((1, *_STEPS), (True, False)):
+            ranges = self._ranges(seen, longest, any_batch)
+            if ranges in tried:
                 continue
-            tried = ranges
+            tried.append(ranges)
             try:
                 return form_over(self._forms, ranges, in_place=False)[0]
             except TileworkError as e:
@@ -141,12 +147,14 @@ class Common:
             self._forms.warn(EACH, refused)
         return None
 
-    def _any(self, seen: Sequence[Shapes]) -> Ranges:
-        """Ranges of any values; of symbols that are sums of others if the model needs that."""
-        ranges, sums = (ranges_of(self._inputs, seen, related=one) for one in (False, True))
-        if sums == ranges or self._forms.takes(ranges) or not self._forms.takes(sums):
+    def _ranges(self, seen: Sequence[Shapes], longest: int, any_batch: bool) -> Ranges:
+        """What to give; symbols that were always sums of others stay so if the model needs it."""
+        ranges, sums = (
+            ranges_of(self._inputs, seen, longest, any_batch, related) for related in (False, True)
+        )
+        if longest > 1 or sums == ranges or self._forms.takes(ranges):
             return ranges
-        return sums
+        return sums if self._forms.takes(sums) else ranges
 
     def _earlier(self) -> tuple[list[dict[str, tuple[int, ...]]], bool]:
         """The shapes that earlier processes met, and whether no form could serve them all."""
@@ -168,7 +176,11 @@ def _serves(form: Module, shapes: Shapes) -> bool:
 
 
 def ranges_of(
-    inputs: Sequence[Declared], seen: Sequence[Shapes], longest: int = 1, related: bool = False
+    inputs: Sequence[Declared],
+    seen: Sequence[Shapes],
+    longest: int = 1,
+    any_batch: bool = False,
+    related: bool = False,
 ) -> Ranges:
     """What to give for a model's symbols and inputs, so that one form serves all of these shapes.
 
@@ -181,6 +193,8 @@ def ranges_of(
         seen: shapes of all inputs, by name.
         longest: of a symbol's values only multiples of up to this number are served, as far as
             all that were seen are: 32 serves a model that halves an image five times.
+        any_batch: a symbol that is a batch, by its name or place, has a range though it has not
+            varied.
         related: a symbol that has always been the sum of two others, or of one and a number, stays
             so: a mask is as long as the past and the new tokens together.
 
@@ -197,15 +211,29 @@ def ranges_of(
             if columns.setdefault(place, values) != values:
                 columns[place := values] = values
             places[i.name].append(place)
-    texts, ranges = _texts(columns, longest, places)
+    batches = _batches(inputs) if any_batch else frozenset()
+    texts, ranges = _texts(columns, longest, places, batches)
     if related:
         _relate(columns, texts, ranges)
     shapes = {name: tuple(texts[place] for place in each) for name, each in places.items()}
     return {**shapes, **ranges}
 
 
+def _batches(inputs: Sequence[Declared]) -> frozenset[str]:
+    """The symbols that are batches."""
+    from tilework.graph.onnx.usual import words_of
+
+    words = words_of(i.shape for i in inputs if i.tensor)
+    return frozenset(
+        n for n, word in words.items() if isinstance(n, str) and "batch" in f"{n} {word}".lower()
+    )
+
+
 def _texts(
-    columns: Mapping[Column, tuple[int, ...]], longest: int, places: Mapping[str, Sequence[Column]]
+    columns: Mapping[Column, tuple[int, ...]],
+    longest: int,
+    places: Mapping[str, Sequence[Column]],
+    batches: Collection[str],
 ) -> tuple[dict[Column, int | str], dict[str, str]]:
     """What stands for dimensions, by their names or values; and the ranges of its symbols."""
     from tilework.graph.onnx.symbols import evaluated
@@ -221,11 +249,12 @@ def _texts(
         step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
         name = re.sub(r"\W", "_", place) if isinstance(place, str) else f"extent_{number}"
         name += f"_by_{step}" * (step > 1) + "_" * (name in places)
-        if len(set(values)) == 1:
+        if len(set(values)) == 1 and place not in batches:
             texts[place] = values[0]
         elif place not in sums:
             texts[place] = f"{step}*{name}" if step > 1 else name
-            word = "batch" if words.get(place) == "batch" else ""  # images may be of any size
+            batch = place in batches or words.get(place) == "batch"
+            word = "batch" if batch else ""  # images may be of any size
             ranges[name] = range_around(name, values, _TYPICAL, step, word)
     for name in sums:
         text = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", name)

@@ -47,10 +47,11 @@ if TYPE_CHECKING:
 
 KEPT = 8
 """Forms of a session that stay in memory."""
-
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Compiled = Module | PartedModule
+Key = tuple[tuple[tuple[str, Any], ...], tuple[object, ...]]
+"""Of a form: its shapes by input, or its ranges; and what tells its values from others."""
 Found = TypeVar("Found")
 
 log = logging.getLogger(__name__)
@@ -85,11 +86,14 @@ class Forms:
     Args:
         source: the model.
         cache: where forms are kept on disk; None: nowhere.
+
+    Attributes:
+        modules: those in memory.
     """
 
     def __init__(self, source: Source, facts: Facts, how: How, cache: ModuleCache | None) -> None:
         self._source, self._facts, self._how, self._cache = source, facts, how, cache
-        self._modules: BoundedCache[object, Compiled] = BoundedCache(KEPT)
+        self.modules: BoundedCache[Key, Compiled] = BoundedCache(KEPT)
         self._valued: tuple[str, ...] | None = None
         self._noted: set[str] = set()
         self._whole: Module | None = None
@@ -156,14 +160,14 @@ class Forms:
             rest = {n: s for n, s in shapes.items() if n not in values}
             known = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
             key = (tuple(sorted(rest.items())), tuple(known))
-            compiled = self._modules.get(key)
+            compiled = self.modules.get(key)
             if compiled is None and (self._valued or not self._how.ranges) and arrays is not None:
                 compiled = self._common(tuple(known), values).serving(key, rest)
             if compiled is not None:
                 return compiled
             needed = self.form(key, rest, values)
             if needed is None:
-                return self._modules.get(key)
+                return self.modules.get(key)
             if not set(needed) - set(self._valued):
                 raise RuntimeError(f"the values of {needed} were given and are asked for again")
             self._valued = tuple(dict.fromkeys((*self._valued, *needed)))
@@ -179,7 +183,7 @@ class Forms:
         return common
 
     def form(
-        self, key: object, shapes: Shapes | Ranges, values: Mapping[str, Array]
+        self, key: Key, shapes: Shapes | Ranges, values: Mapping[str, Array]
     ) -> tuple[str, ...] | None:
         """Put a form into memory; returns the inputs whose values are needed, if there are any."""
         text = ""
@@ -203,18 +207,10 @@ class Forms:
         if self._how.threads is not None:
             module.set_threads(self._how.threads)
         if isinstance(module, PartedModule):
-            self._tell(module)
-        self._modules.put(key, module)
+            engine(module.image.left.operators)  # refuse now if it is not there
+            self.warn("", f"{module.name}: {module.left}")
+        self.modules.put(key, module)
         return None
-
-    def _tell(self, module: PartedModule) -> None:
-        """Say once what is left to the other engine; refuse now if it is not there."""
-        engine(module.image.left.operators)
-        self.warn("", f"{module.name}: {module.left}")
-
-    def made(self, key: object) -> Compiled | None:
-        """A form that is in memory."""
-        return self._modules.get(key)
 
     def read(self) -> ReadModel | onnx.ModelProto:
         """The model as the importer takes it."""
@@ -309,7 +305,7 @@ class Forms:
         """What keeps a form as it is now; it is found by the note, which is written last."""
         source = self._how.records
         decide = partial(source.deciding, module.report, self._how.target)
-        early = decide() if source.changes else None  # else they are in a minute what they are now
+        early = decide() if source.changes else None  # else the same in a minute
         note: dict[str, Any] = {"folders": folders}
         if isinstance(module, PartedModule):
             parts, put_parts = range(len(module.image.parts)), cache.putting_parted(module)
@@ -370,13 +366,22 @@ class Valued:
         Raises:
             TileworkError: there is no such form.
         """
-        key = ("ranges", tuple(sorted(ranges.items())), *self._known)
+        key = (tuple(sorted(ranges.items())), self._known)
         needed = self._forms.form(key, ranges, self.values)
         if needed:
             what = EACH if self._known else "each has forms of its own"
             self.warn(what, f"values of {', '.join(needed)} decide shapes")
-        module = self._forms.made(key)
+        module = self._forms.modules.get(key)
         return module if isinstance(module, Module) else None
+
+    def let_go(self, form: Module, serves: Callable[[Shapes], bool]) -> None:
+        """Let go of narrower forms, and of those for shapes that this one ``serves``."""
+        for key, one in self._forms.modules.items():
+            given = dict(key[0])
+            less = any(isinstance(what, str) for what in given.values()) or serves(given)
+            if less and key[1] == self._known and one is not form:
+                self._forms.modules.discard(key)
+        give_back()
 
     def takes(self, ranges: Ranges) -> bool:
         """Whether the model can be read for these ranges."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilework.errors import TileworkError
@@ -33,6 +33,10 @@ class Forms(Protocol):
 
     def takes(self, ranges: Ranges) -> bool:
         """Whether the model can be read for these ranges."""
+        ...
+
+    def let_go(self, form: Module, serves: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Let go of narrower forms, and of those for shapes that this one ``serves``."""
         ...
 
     def read(self) -> ReadModel | onnx.ModelProto:

@@ -149,13 +149,17 @@ def range_around(name: str, seen: Sequence[int], most: int, step: int = 1, word:
         name: of the symbol.
         word: what its place says, see `words_of`.
         seen: values that it has had.
-        most: typical values at most; they are of those seen, the least and the largest among them.
+        most: typical values at most; they are of those seen, the least and the largest among them,
+            and the least usual one where that is half of these or less: what serves many rows of
+            a product costs few a quarter.
         step: the range is of the steps of this length that a value takes.
     """
     usual = _usual(name, word)
     values = sorted({n // step for n in seen} - {0}) or [1]
     last = len(values) - 1
     typicals = {values[round(last * n / (most - 1))] for n in range(most)}
+    least = usual.typicals[0]
+    typicals |= {least} if step == 1 and 2 * least <= values[0] else set()
     high = usual.high // step
     high = high if values[-1] <= high else 2 * values[-1]
     low = min(-(-usual.low // step), *(n // step for n in seen))
