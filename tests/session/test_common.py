@@ -173,12 +173,20 @@ def test_ranges_of_what_was_seen():
 def test_a_batch_may_be_any_and_short_lengths_are_looked_at():
     inputs = [Declared("ids", "int64", ("s72", "s70")), Declared("rate", "int64", ("n",))]
     seen = [{"ids": (1, n), "rate": (1,)} for n in (128, 384)]
-    assert ranges_of(inputs, seen, any_batch=True) == {
+    assert ranges_of(inputs, seen, wider=True) == {
         "ids": ("s72", "s70"),
         "rate": (1,),
         "s72": "1..16:1",
         "s70": "1..1024:16,128,384",
     }
+    images = [Declared("x", "float32", ("n", 3, "h", "w"))]
+    shapes = [{"x": (1, 3, 224, w)} for w in (224, 320)]
+    ranges = ranges_of(images, shapes, wider=True)
+    assert ranges["x"] == ("n", 3, "h", "w") and ranges["h"] == "1..1024:224"
+    assert ranges_of(images, [{"x": (n, 3, 224, 224)} for n in (1, 4)], wider=True)["x"][2:] == (
+        224,
+        224,
+    )
 
 
 def merged_decoder():

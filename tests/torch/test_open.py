@@ -142,3 +142,65 @@ def test_a_range_is_what_the_user_bounds(graphs):
     (graph,) = graphs
     (form,) = graph.forms
     assert form.ranges == ((2, 5000, 0),)
+
+
+class Images(nn.Module):
+    """What follows from sizes: interpolation, padding to multiples, a shift, a deviation."""
+
+    def __init__(self, **how):
+        super().__init__()
+        self.first, self.how = nn.Conv2d(3, 4, 3, stride=2, padding=1), how
+
+    def forward(self, x):
+        (h, w), y = x.shape[-2:], self.first(x)
+        y = nn.functional.interpolate(y, size=(h, w), **self.how)
+        y = nn.functional.pad(y, (0, -w % 4, 0, -h % 4))
+        return torch.roll(y, (-2, 1), (2, 3)) / y.std((2, 3), keepdim=True)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"mode": "nearest"},
+        {"mode": "bilinear"},
+        {"mode": "bilinear", "align_corners": True},
+    ],
+    ids=lambda how: "-".join(map(str, how.values())),
+)
+def test_images_of_any_size(how, graphs):
+    model = Images(**how).eval()
+    run = compiled(model)
+    with torch.inference_mode():
+        for n, h, w in ((2, 9, 12), (3, 16, 7), (2, 30, 31)):
+            check(run, model, torch.randn(n, 3, h, w))
+    assert [len(g.forms) for g in graphs] == [1] and graphs[0].forms[0].ranges
+
+
+def running(x):
+    sums = torch.cumsum(x, 1) * x.shape[1] ** -0.5
+    return torch.topk(sums, 3, dim=1)[0], torch.floor_divide(x, 0.3)
+
+
+def test_scans_and_numbers_of_sizes(graphs):
+    run = compiled(running)
+    with torch.inference_mode():
+        for b, n in ((2, 5), (3, 17), (4, 40)):
+            check(run, running, torch.randn(b, n, 6))
+    assert [len(g.forms) for g in graphs] == [1] and graphs[0].forms[0].ranges
+
+
+def test_what_stays_splits_a_graph_of_open_sizes(graphs):
+    """One form for all sizes, of two networks around an operator of PyTorch's."""
+    first, last = nn.Linear(6, 8), nn.Linear(8, 5)
+
+    def model(x):
+        y = torch.sort(first(x).view(-1, x.shape[1] * 8), dim=1)[0]
+        return last(y.view(*x.shape[:2], 8)).softmax(1)
+
+    run = compiled(model)
+    with torch.inference_mode():
+        with pytest.warns(UserWarning, match="stays with PyTorch: aten.sort"):
+            check(run, model, torch.randn(2, 5, 6))
+        for b, n in ((3, 17), (4, 40)):
+            check(run, model, torch.randn(b, n, 6))
+    assert [len(g.forms) for g in graphs] == [1] and graphs[0].forms[0].ranges

@@ -3,8 +3,9 @@
 That is where nothing was said of ranges, or where values of inputs decide shapes: then each
 combination of values has a form of this kind, over the ranges that were given if some were. The
 first combination of shapes gets a form of its own. The second, and what has varied becomes a
-symbol with a range around all that came, and so does a batch, which costs a run of one nothing;
-what else has not varied stays a number. A shape beyond makes a wider form. What one serves goes.
+symbol with a range around all that came, and so does a batch, which costs a run of one nothing,
+and a size of images if the other did; what else has not varied stays a number. A shape beyond
+makes a wider form. What one serves goes.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ class Common:
             self._given = {}
         refused = ""
         tried: list[Ranges] = []
-        for longest, any_batch in product((1, *_STEPS), (True, False)):
-            ranges = self._ranges(seen, longest, any_batch)
+        for longest, wider in product((1, *_STEPS), (True, False)):
+            ranges = self._ranges(seen, longest, wider)
             if ranges in tried:
                 continue
             tried.append(ranges)
@@ -147,10 +148,10 @@ class Common:
             self._forms.warn(EACH, refused)
         return None
 
-    def _ranges(self, seen: Sequence[Shapes], longest: int, any_batch: bool) -> Ranges:
+    def _ranges(self, seen: Sequence[Shapes], longest: int, wider: bool) -> Ranges:
         """What to give; symbols that were always sums of others stay so if the model needs it."""
         ranges, sums = (
-            ranges_of(self._inputs, seen, longest, any_batch, related) for related in (False, True)
+            ranges_of(self._inputs, seen, longest, wider, related) for related in (False, True)
         )
         if longest > 1 or sums == ranges or self._forms.takes(ranges):
             return ranges
@@ -179,7 +180,7 @@ def ranges_of(
     inputs: Sequence[Declared],
     seen: Sequence[Shapes],
     longest: int = 1,
-    any_batch: bool = False,
+    wider: bool = False,
     related: bool = False,
 ) -> Ranges:
     """What to give for a model's symbols and inputs, so that one form serves all of these shapes.
@@ -193,8 +194,8 @@ def ranges_of(
         seen: shapes of all inputs, by name.
         longest: of a symbol's values only multiples of up to this number are served, as far as
             all that were seen are: 32 serves a model that halves an image five times.
-        any_batch: a symbol that is a batch, by its name or place, has a range though it has not
-            varied.
+        wider: a symbol that is a batch, by its name or place, has a range though it has not
+            varied; so has one size of images if the other has.
         related: a symbol that has always been the sum of two others, or of one and a number, stays
             so: a mask is as long as the past and the new tokens together.
 
@@ -211,22 +212,24 @@ def ranges_of(
             if columns.setdefault(place, values) != values:
                 columns[place := values] = values
             places[i.name].append(place)
-    batches = _batches(inputs) if any_batch else frozenset()
-    texts, ranges = _texts(columns, longest, places, batches)
+    opened = _opened(inputs, columns) if wider else (set(), set())
+    texts, ranges = _texts(columns, longest, places, *opened)
     if related:
         _relate(columns, texts, ranges)
     shapes = {name: tuple(texts[place] for place in each) for name, each in places.items()}
     return {**shapes, **ranges}
 
 
-def _batches(inputs: Sequence[Declared]) -> frozenset[str]:
-    """The symbols that are batches."""
+def _opened(
+    inputs: Sequence[Declared], columns: Mapping[Column, tuple[int, ...]]
+) -> tuple[set[str], set[str]]:
+    """The symbols that are batches; and sizes of images, if one of them has varied."""
     from tilework.graph.onnx.usual import words_of
 
-    words = words_of(i.shape for i in inputs if i.tensor)
-    return frozenset(
-        n for n, word in words.items() if isinstance(n, str) and "batch" in f"{n} {word}".lower()
-    )
+    words = {n: w for n, w in words_of(i.shape for i in inputs).items() if isinstance(n, str)}
+    batches = {n for n, word in words.items() if "batch" in f"{n} {word}".lower()}
+    sizes = {n for n, word in words.items() if word == "image" and n in columns}
+    return batches, sizes if any(len(set(columns[n])) > 1 for n in sizes) else set()
 
 
 def _texts(
@@ -234,6 +237,7 @@ def _texts(
     longest: int,
     places: Mapping[str, Sequence[Column]],
     batches: Collection[str],
+    sizes: Collection[str],
 ) -> tuple[dict[Column, int | str], dict[str, str]]:
     """What stands for dimensions, by their names or values; and the ranges of its symbols."""
     from tilework.graph.onnx.symbols import evaluated
@@ -249,12 +253,11 @@ def _texts(
         step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
         name = re.sub(r"\W", "_", place) if isinstance(place, str) else f"extent_{number}"
         name += f"_by_{step}" * (step > 1) + "_" * (name in places)
-        if len(set(values)) == 1 and place not in batches:
+        if len(set(values)) == 1 and place not in batches and place not in sizes:
             texts[place] = values[0]
         elif place not in sums:
             texts[place] = f"{step}*{name}" if step > 1 else name
-            batch = place in batches or words.get(place) == "batch"
-            word = "batch" if batch else ""  # images may be of any size
+            word = "batch" if place in batches else words.get(place, "")
             ranges[name] = range_around(name, values, _TYPICAL, step, word)
     for name in sums:
         text = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", name)

@@ -56,14 +56,7 @@ def make(
         if not worth(gm.graph.nodes, smallest):
             return None
         return _segment(whole, compile_network).run
-    say(_staying(whole.stays))
-    freeze(gm, whole.constants)
-    parts = split(gm, [s.node for s in whole.stays], smallest)
-    if not _compile_parts(parts, constants, compile_network, name):
-        return None
-    parts.recompile()
-    run = parts.forward
-    return lambda args: run(*args)
+    return _run_in_parts(gm, whole, constants, compile_network, smallest, name)
 
 
 def make_open(
@@ -85,11 +78,12 @@ def make_open(
         compile_network, smallest, name: see `make`.
 
     Raises:
-        NetworkError: a node stays with PyTorch, or differs from size to size.
+        NetworkError: it differs from size to size.
         Unsupported: so does an input or an output.
     """
     gm, orders = _prepared(graph, constants, examples)
     reason: Exception = NetworkError("it has no sizes")
+    least: tuple[Translation, Sizes] | None = None
     for alike, room in itertools.product((False, True), ROOMS):
         sizes = Sizes(now, room, alike=alike)
         try:
@@ -97,16 +91,47 @@ def make_open(
         except (NetworkError, Unsupported) as e:
             reason = e
             continue
+        if least is None or len(whole.stays) < len(least[0].stays):
+            least = whole, sizes
         if not whole.stays:
             break
-        reason = NetworkError(_staying(whole.stays))
-    else:
+    if least is None:
         raise reason
-    if whole.network is not None and (free := _unbound(whole.network)):
-        raise NetworkError(f"{', '.join(free)} is no input's extent, but a number")
-    if whole.network is None or not worth(gm.graph.nodes, smallest):
+    whole, sizes = least
+    if not whole.stays:
+        if whole.network is None or not worth(gm.graph.nodes, smallest):
+            return None
+        return _open_segment(whole, compile_network).run, sizes
+    run = _run_in_parts(gm, whole, constants, compile_network, smallest, name, sizes)
+    return None if run is None else (run, sizes)
+
+
+def _run_in_parts(
+    gm: GraphModule,
+    whole: Translation,
+    constants: Mapping[int, Tensor],
+    compile_network: Compile,
+    smallest: int,
+    name: str,
+    sizes: Sizes | None = None,
+) -> Run | None:
+    """What runs a graph of which some nodes stay; None if nothing of it is worth compiling.
+
+    Sizes that are open are computed by PyTorch as well, which hands them to the parts.
+    """
+    examples = {n: n.meta.get("val") for n in gm.graph.nodes}
+    if any(isinstance(e, torch.SymFloat) for e in examples.values()):
+        raise NetworkError(_staying(whole.stays))
+    say(_staying(whole.stays))
+    freeze(gm, whole.constants)
+    stays = [s.node for s in whole.stays]
+    numbers = [n for n, e in examples.items() if isinstance(e, torch.SymInt)]
+    parts = split(gm, [*stays, *numbers], smallest)
+    if not _compile_parts(parts, constants, compile_network, name, sizes):
         return None
-    return OpenSegment(compile_network(whole.network), whole).run, sizes
+    parts.recompile()
+    run = parts.forward
+    return lambda args: run(*args)
 
 
 def _prepared(
@@ -134,8 +159,20 @@ def _segment(translation: Translation, compile_network: Compile) -> Segment:
     return Segment(module, translation)
 
 
+def _open_segment(translation: Translation, compile_network: Compile) -> OpenSegment | Segment:
+    if translation.network is None:
+        return Segment(None, translation)
+    if free := _unbound(translation.network):
+        raise NetworkError(f"{', '.join(free)} is no input's extent, but a number")
+    return OpenSegment(compile_network(translation.network), translation)
+
+
 def _compile_parts(
-    parts: GraphModule, constants: Mapping[int, Tensor], compile_network: Compile, name: str
+    parts: GraphModule,
+    constants: Mapping[int, Tensor],
+    compile_network: Compile,
+    name: str,
+    sizes: Sizes | None,
 ) -> int:
     """Put a segment in the place of every submodule; returns how many there are."""
     places = {n: i for i, n in enumerate(parts.graph.find_nodes(op="placeholder"))}
@@ -152,11 +189,11 @@ def _compile_parts(
         inner = getattr(parts, str(node.target))
         examples = [n.meta.get("val") for n in inner.graph.find_nodes(op="placeholder")]
         orders = {i: memory_order(e) for i, e in enumerate(examples) if isinstance(e, Tensor)}
-        translation = from_graph(inner, known, f"{name}_{count}", orders)
+        translation = from_graph(inner, known, f"{name}_{count}", orders, sizes=sizes)
         if translation.stays:
             raise RuntimeError(f"{translation.stays[0].node}: {translation.stays[0].reason}")
         single = not isinstance(next(iter(inner.graph.find_nodes(op="output"))).args[0], tuple)
-        segment = _segment(translation, compile_network)
+        segment = (_segment if sizes is None else _open_segment)(translation, compile_network)
         setattr(parts, str(node.target), _Single(segment) if single else segment)
         count += 1
     return count
@@ -165,7 +202,7 @@ def _compile_parts(
 class _Single(torch.nn.Module):
     """A segment of one output, which is not in a tuple."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment | OpenSegment) -> None:
         super().__init__()
         self.segment = segment
 

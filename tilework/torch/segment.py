@@ -98,17 +98,22 @@ class Segment(torch.nn.Module):
         return self.module.by_address(threads)
 
 
-class OpenSegment:
+class OpenSegment(torch.nn.Module):
     """Runs a module of open sizes on tensors: each run brings its own.
 
     Inputs are read where they lie, as those of a `Segment`.
     """
 
     def __init__(self, module: Module, translation: Translation) -> None:
+        super().__init__()
         self.module = module
         orders = [None if o == tuple(range(len(o))) else o for o in translation.orders]
         self._feeds = list(zip(translation.feeds, orders, strict=True))
         self._results = [_Result(o) for o in translation.outputs]
+
+    def forward(self, *args: Any) -> Any:
+        """The graph's outputs, in a tuple."""
+        return tuple(self.run(args))
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         """The graph's outputs for the values of its placeholders."""

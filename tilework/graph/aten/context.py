@@ -14,7 +14,7 @@ from tilework.errors import NetworkError
 from tilework.graph.aten.dtypes import array_of, dtype_name
 from tilework.graph.ir import Builder
 from tilework.graph.operators.base import Shape
-from tilework.index.extents import Extent, known_shape
+from tilework.index.extents import Extent, known_shape, most
 from tilework.index.symbols import Symbolic
 
 if TYPE_CHECKING:
@@ -251,13 +251,13 @@ def plain(op: str, **attrs: Any) -> Converter:
 _MOST_IN_ORDER = 512
 
 
-def few_enough(extent: int) -> None:
+def few_enough(extent: Extent) -> None:
     """Refuse what takes a network the square of ``extent`` steps where PyTorch sorts or scans.
 
     Raises:
         Unsupported: there are more elements than a network is faster for.
     """
-    if extent > _MOST_IN_ORDER:
+    if most(extent) > _MOST_IN_ORDER:
         raise Unsupported(f"over {extent} elements it is faster there")
 
 

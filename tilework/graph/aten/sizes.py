@@ -13,8 +13,10 @@ from tilework.index.symbols import Undecided, symbol
 if TYPE_CHECKING:
     import torch
 
-ROOMS = ((512, 4), (128, 4), (128, 2), (32, 2), (8, 1))
-"""Where a range ends, the widest first: at a number, or at so many times what a size is now."""
+ROOMS = ((512, 4, 0), (128, 4, 0), (128, 2, 0), (32, 2, 0), (8, 1, 0), (128, 4, 4))
+"""Where a range ends, the widest first: at a number, or at so many times what a size is now. And
+by how much less it begins, where that is not where PyTorch says: a map that is rolled by 3 places
+is another network at a width of 3."""
 _MOST = 2**20
 
 
@@ -32,7 +34,7 @@ class Sizes:
     """
 
     def __init__(
-        self, now: Mapping[str, int], room: tuple[int, int] = ROOMS[0], *, alike: bool = False
+        self, now: Mapping[str, int], room: tuple[int, int, int] = ROOMS[0], *, alike: bool = False
     ) -> None:
         self._now, self._room, self._alike = now, room, alike
         self._symbols: dict[str, Extent] = {}
@@ -82,10 +84,10 @@ class Sizes:
                 return known
         bounds = env.var_to_range.get(one)
         low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
-        least, times = self._room
+        least, times, less = self._room
         room = max(least, 1 << (times * now - 1).bit_length())
         high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else room
-        low, high = max(low, 0), min(high, max(room, _MOST))
+        low, high = max(low, now // less if less else 0), min(high, max(room, _MOST))
         if not low <= now <= high:
             low, high = min(low, now), max(high, now)
         near = (now // 4, now, 4 * now)

@@ -162,7 +162,8 @@ def range_around(name: str, seen: Sequence[int], most: int, step: int = 1, word:
     typicals |= {least} if step == 1 and 2 * least <= values[0] else set()
     high = usual.high // step
     high = high if values[-1] <= high else 2 * values[-1]
-    low = min(-(-usual.low // step), *(n // step for n in seen))
+    low = 1 if word == "image" else -(-usual.low // step)  # images may be of any size
+    low = min(low, *(n // step for n in seen))
     return _text(Symbol(name, low, high, tuple(sorted(typicals))))
 
 

@@ -90,7 +90,7 @@ def _divide(c: AtenContext, a: Any, b: Any, rounding_mode: str | None = None) ->
         return c.op("divide", x, y)
     if is_float(c.dtype(x)):
         if rounding_mode == "floor":
-            raise Unsupported("a floor division of floats")  # no quotient rounds as its does
+            return _floor_quotient(c, x, y)
         return _towards_zero(c, c.op("divide", x, y))
     known = c.known(y)
     if known is None or (known == 0).any():
@@ -99,6 +99,20 @@ def _divide(c: AtenContext, a: Any, b: Any, rounding_mode: str | None = None) ->
         return c.op("divide", x, y)
     # what is left, with the divisor's sign, divides without a rest
     return c.op("divide", c.op("subtract", x, c.op("floor_mod", x, y)), y)
+
+
+def _floor_quotient(c: AtenContext, x: Value, y: Value) -> Value:
+    """Of floats, rounded as PyTorch does: no more than the rest is missing to a whole number."""
+    zero = c.number(0, c.dtype(x))
+    rest = c.op("truncated_mod", x, y)
+    less = c.op("logical_xor", c.op("less", rest, zero), c.op("less", y, zero))
+    less = c.op("logical_and", less, c.op("not_equal", rest, zero))
+    near = c.op("divide", c.op("subtract", x, rest), y)
+    near = c.op("subtract", near, c.cast(less, c.dtype(x)))
+    whole = c.op("floor", near)
+    more = c.op("greater", c.op("subtract", near, whole), c.number(0.5, c.dtype(x)))
+    whole = c.op("add", whole, c.cast(more, c.dtype(x)))
+    return c.op("where", c.op("equal", y, zero), c.op("divide", x, y), whole)
 
 
 def _remainder(op: str, c: AtenContext, a: Any, b: Any) -> Value:
@@ -211,10 +225,21 @@ def _full_like(c: AtenContext, like: Any, value: Any, **kwargs: Any) -> Value:
 def _arange(c: AtenContext, start: Any, end: Any, step: Any = 1, **kwargs: Any) -> Value:
     """Numbers in order, up to a size that a run decides."""
     dtype = c.output_dtype()
-    if not is_integer(dtype):
-        raise Unsupported("of floats")
+    if any(isinstance(x, (float, Value)) for x in (start, step)):
+        raise Unsupported("of fractions")
     attrs = {"shape": c.result_shape(), "start": start, "step": step, "axis": 0}
-    return c.op("arange", dtype=dtype, **attrs)
+    return c.cast(c.op("arange", dtype=dtype if is_integer(dtype) else "int64", **attrs), dtype)
+
+
+def _scalar(c: AtenContext, x: Any, **kwargs: Any) -> Value:
+    return c.value(x, c.output_dtype())
+
+
+def _quotient(c: AtenContext, a: Any, b: Any) -> Any:
+    """Of sizes, or of what follows from them, as a number of floats."""
+    if all(isinstance(x, (int, float)) for x in (a, b)):
+        return a / b
+    return c.op("divide", c.value(a, "float32"), c.value(b, "float32"))
 
 
 def _filled(number: float) -> Converter:
@@ -272,6 +297,8 @@ CONVERTERS: dict[str, Converter] = {
     "_to_copy": _to_copy,
     "convert_element_type": _convert_type,
     "arange.start_step": _arange,
+    "scalar_tensor": _scalar,
+    "truediv": _quotient,
     "full.default": _full_like,
     "full_like": _full_like,
     "zeros_like": _filled(0),

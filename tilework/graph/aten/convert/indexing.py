@@ -19,14 +19,17 @@ from tilework.graph.aten.context import (
 )
 from tilework.graph.aten.dtypes import array_of
 from tilework.index.extents import Extent, known
+from tilework.index.symbols import range_of
 
 
 def _known(x: Any, extent: Extent) -> NDArray[Any] | None:
-    """Constant indices counted from the front; None if they are computed at run time."""
+    """Constant indices counted from the front; None if a run brings them, or decides that."""
     if isinstance(x, Value):
         return None
-    extent = known(extent)
     indices = array_of(x).astype(np.int64)
+    if not isinstance(extent, int):
+        within = indices.size and indices.min() >= 0 and range_of(extent)[0] > indices.max()
+        return indices if within else None
     if indices.size and (indices.min() < -extent or indices.max() >= extent):
         raise Unsupported("indices out of range")
     return np.where(indices < 0, indices + extent, indices)
@@ -120,19 +123,19 @@ def _together(c: AtenContext, v: Value, given: dict[int, Any]) -> Value:
     first, last = dims[0], dims[-1]
     flat: Value | None = None
     for d in dims:
-        index, extent = given[d], known(shape[d])
-        fixed = _known(index, extent)
+        index, extent = given[d], c.value(shape[d], "int64")
+        fixed = _known(index, shape[d])
         if fixed is not None:
             at = c.constant(fixed, "indices")
         else:
             at = c.value(index, "int64")
             below = c.op("less", at, c.number(0, "int64"))
-            counted = c.op("add", at, c.number(extent, "int64"))
+            counted = c.op("add", at, extent)
             at = c.op("where", below, counted, at)
         if flat is None:
             flat = at
         else:
-            flat = c.op("add", c.op("multiply", flat, c.number(extent, "int64")), at)
+            flat = c.op("add", c.op("multiply", flat, extent), at)
     assert flat is not None
     rows = math.prod(shape[d] for d in dims)
     folded = c.reshape(v, (*shape[:first], rows, *shape[last + 1 :]))
@@ -163,7 +166,7 @@ def _top_k(
     if not c.rank(v):
         raise Unsupported("of a scalar")
     axis = c.axis(dim, c.rank(v))
-    few_enough(known(c.shape(v)[axis]))
+    few_enough(c.shape(v)[axis])
     places = c.op("top_k", v, axis=axis, k=int(k), largest=bool(largest))
     values = c.op("take_along", v, places, axis=axis) if used(c, 0) else None
     return values, places

@@ -14,7 +14,6 @@ from tilework.graph.aten.context import (
     few_enough,
     used,
 )
-from tilework.index.extents import known
 
 _FEATURE_MAPS = (3, 4, 5)  # dimensions of what may run in either layout
 
@@ -96,12 +95,15 @@ def _variance(
     v = c.value(x)
     shape = c.shape(v)
     axes = c.axes(dim, len(shape))
-    count = known(math.prod(shape[d] for d in axes))
+    count = math.prod(shape[d] for d in axes)
     less = 1 if correction is None else correction
+    less = int(less) if float(less).is_integer() else less
     if count <= less:
         raise Unsupported(f"of {count} elements")
     centred = c.op("subtract", v, c.op("reduce_mean", v, axes=axes, keepdims=True))
     y = reduced(c, "sum", c.op("multiply", centred, centred), list(axes), keepdim)
+    if not isinstance(count, int):
+        return c.op("divide", y, c.value(count - less, c.dtype(y)))
     return c.op("multiply", y, c.number(1.0 / (count - less), c.dtype(y)))
 
 
@@ -130,7 +132,7 @@ def _cumulative(kind: str, c: AtenContext, x: Any, dim: int, *, dtype: Any = Non
     if not c.rank(v):
         return v
     axis = c.axis(dim, c.rank(v))
-    few_enough(known(c.shape(v)[axis]))
+    few_enough(c.shape(v)[axis])
     return c.op("cumulative", v, axis=axis, kind=kind, exclusive=False, reverse=False)
 
 

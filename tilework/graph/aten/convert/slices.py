@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilework.dtypes import is_float
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
 from tilework.index.extents import known
+from tilework.index.symbols import range_of
 
 if TYPE_CHECKING:
     from tilework.index.extents import Extent
@@ -82,40 +84,66 @@ def _flip(c: AtenContext, x: Any, dims: Sequence[int]) -> Value:
     return c.op("slice", v, begin=tuple(begin), size=shape, stride=tuple(stride))
 
 
-def _pad(c: AtenContext, x: Any, pad: Sequence[int], value: Any = 0) -> Value:
+def _pad(c: AtenContext, x: Any, pad: Sequence[Extent], value: Any = 0) -> Value:
     """Padding names the innermost dimension first; negative numbers take some away."""
     v = c.value(x)
     before, after = _around(pad, c.rank(v))
     v = _cropped(c, v, before, after)
-    more = {"before": tuple(max(n, 0) for n in before), "after": tuple(max(n, 0) for n in after)}
-    if not any((*more["before"], *more["after"])):
+    more = {"before": tuple(map(_more, before)), "after": tuple(map(_more, after))}
+    if all(isinstance(n, int) and not n for n in (*more["before"], *more["after"])):
         return v
     number = float(value) if is_float(c.dtype(v)) else int(value)
     return c.op("pad", v, **more, value=number)
 
 
-def _around(pad: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
+def _around(pad: Sequence[Extent], rank: int) -> tuple[list[Extent], list[Extent]]:
     if len(pad) > 2 * rank:
         raise Unsupported("there is more padding than dimensions")
-    before, after = [0] * rank, [0] * rank
+    before: list[Extent] = [0] * rank
+    after = [*before]
     for i in range(len(pad) // 2):
-        before[rank - 1 - i], after[rank - 1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
+        before[rank - 1 - i], after[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
     return before, after
 
 
-def _cropped(c: AtenContext, v: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+def _more(n: Extent) -> Extent:
+    """A number if it is more than 0, else 0."""
+    low, high = range_of(n)
+    return n if low >= 0 else 0 if high <= 0 else max(n, 0)
+
+
+def _cropped(c: AtenContext, v: Value, before: Sequence[Extent], after: Sequence[Extent]) -> Value:
     shape = c.shape(v)
-    begin = [max(-n, 0) for n in before]
-    size = [n + min(b, 0) + min(a, 0) for n, b, a in zip(shape, before, after, strict=True)]
+    begin = [_more(-n) for n in before]
+    size = [n - _more(-b) - _more(-a) for n, b, a in zip(shape, before, after, strict=True)]
     return c.slice(v, begin, size, [1] * len(shape))
 
 
-def _pad_self(mode: str, c: AtenContext, x: Any, pad: Sequence[int]) -> Value:
+def _pad_self(mode: str, c: AtenContext, x: Any, pad: Sequence[Extent]) -> Value:
     v = c.value(x)
     before, after = _around(pad, c.rank(v))
     if min(*before, *after) < 0:
         raise Unsupported("with negative padding")
     return c.op("pad_self", v, before=tuple(before), after=tuple(after), mode=mode)
+
+
+def _roll(c: AtenContext, x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    """What leaves at the end of a dimension comes back at its beginning."""
+    v = c.value(x)
+    if not dims:
+        (shift,) = shifts
+        shape = c.shape(v)
+        return c.reshape(_roll(c, c.reshape(v, (math.prod(shape),)), [shift], [0]), shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis = c.axis(dim, c.rank(v))
+        extent = c.shape(v)[axis]
+        first = shift % extent if isinstance(extent, int) and extent else shift
+        if first == 0:
+            continue
+        at = extent - first if first > 0 else -first
+        parts = c.along(v, axis, at, extent - at), c.along(v, axis, 0, at)
+        v = c.op("concat", *parts, axis=axis)
+    return v
 
 
 def _triangle(c: AtenContext, x: Any, diagonal: int = 0, *, upper: bool) -> Value:
@@ -129,6 +157,7 @@ CONVERTERS: dict[str, Converter] = {
     "split.Tensor": _split,
     "unbind": _unbind,
     "flip": _flip,
+    "roll": _roll,
     "constant_pad_nd": _pad,
     **{f"reflection_pad{n}d": partial(_pad_self, "reflect") for n in (1, 2, 3)},
     **{f"replication_pad{n}d": partial(_pad_self, "edge") for n in (1, 2, 3)},
