@@ -247,13 +247,14 @@ def _texts(
     ranges: dict[str, str] = {}
     names = {name: 1 for name in columns if isinstance(name, str)}
     sums = [n for n in names if evaluated(n, {m: 1 for m in names if m != n}) is not None]
-    varies = {p: p if len(set(values)) > 1 else values[0] for p, values in columns.items()}
+    opened = {p for p, each in columns.items() if len({*each}) > 1 or p in batches or p in sizes}
+    varies = {p: p if p in opened else values[0] for p, values in columns.items()}
     words = words_of([varies[p] for p in each] for each in places.values())
     for number, (place, values) in enumerate(columns.items()):
         step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
         name = re.sub(r"\W", "_", place) if isinstance(place, str) else f"extent_{number}"
         name += f"_by_{step}" * (step > 1) + "_" * (name in places)
-        if len(set(values)) == 1 and place not in batches and place not in sizes:
+        if place not in opened:
             texts[place] = values[0]
         elif place not in sums:
             texts[place] = f"{step}*{name}" if step > 1 else name
