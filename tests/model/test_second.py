@@ -54,7 +54,7 @@ def test_the_border_is_where_both_are_as_fast(before, behind, most):
 def test_borders_are_of_what_grows_most():
     dag = scores()
     points = looked_at(dag.symbols)
-    found = borders(dag, points)
+    found = borders(dag.open_extents, points)
     assert [(b.first, str(b.grows), b.ends) for b in found] == [
         (1, "seq", (1, 16)), (2, "seq", (16, 256)),
     ]  # fmt: skip

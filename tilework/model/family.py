@@ -99,10 +99,7 @@ class FamilySketch:
 
     def serial(self, rows: Rows) -> Rows:
         """Rows, and what each is with no loop in parallel, if that is another one."""
-        columns = [c for d in self.views[0].decisions if d.kind == "parallel" for c in d.columns]
-        alone = rows.copy()
-        alone[:, columns] = 0
-        return ascending(np.concatenate([rows, alone])) if columns else rows
+        return ascending(np.concatenate([rows, self.whole.alone(rows)]))
 
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tilework.index.extents import Extent, size
 from tilework.index.symbols import Point, Symbolic, value_at
 from tilework.model.asked import SLACK as LEAST_SLACK
 from tilework.model.asked import Asked, Floats, Found
@@ -60,7 +61,7 @@ class Border(NamedTuple):
 
     first: int
     points: int
-    grows: Symbolic
+    grows: Extent
     ends: tuple[int, int]
 
     def mean(self, before: float, behind: float) -> float:
@@ -80,8 +81,8 @@ class Border(NamedTuple):
         return min(max(int(math.exp(low + share * (high - low))), self.ends[0]), self.ends[1] - 1)
 
 
-def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
-    """Between which of some points rows may change.
+def borders(extents: Iterable[Extent], points: Sequence[Point]) -> list[Border]:
+    """Between which of some points rows may change, by one of some extents.
 
     By the axis that grows there and grows most from the first point to the last: where lengths and
     batches grow in step, the length says more of a run than the batch does.
@@ -89,7 +90,7 @@ def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
     out = []
     for first in range(1, len(points)):
         possible = []
-        for extent in dag.open_extents:
+        for extent in extents:
             values = [value_at(extent, at) for at in points]
             ends = max(values[:first]), min(values[first:])
             if 0 < ends[0] < ends[1]:
@@ -150,7 +151,7 @@ class Over(NamedTuple):
     small: Program
     large: Program
     points: int
-    grows: Symbolic
+    grows: Extent
     most: int
 
 
@@ -204,10 +205,11 @@ def with_second(
         points: those of the sketches' views.
         asked: what found the choice.
     """
+    choice = _alone(choice, family, dag, points, asked)
     best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
     packs = any(Fixed(sketch).columns for sketch in family)
     slack = LEAST_SLACK if packs else SLACK
-    for border in borders(dag, points):
+    for border in borders(dag.open_extents, points):
         few, many = slice(border.first), slice(border.first, None)
         if border.mean(asked.least_log(family, few), asked.least_log(family, many)) >= best:
             continue
@@ -223,6 +225,35 @@ def with_second(
             small = _also(between, small, asked, few, Fixed(small.sketch))
         best = border.mean(small.log, large.log)
         choice = _with_small(choice, small, large, border, between, asked, best)
+    return choice
+
+
+def _alone(
+    choice: Choice,
+    family: Sequence[FamilySketch],
+    dag: ComputeDAG,
+    points: Sequence[Point],
+    asked: Asked,
+) -> Choice:
+    """A choice, or a row that small runs take without its parallel loops, where that is faster.
+
+    It is one kernel, whose code is as much as of a row: `PAYS` is not asked for. What a run is
+    small by is how many elements the output has.
+    """
+    best, size_of = math.log(choice.predicted_s or math.inf), size(dag.outputs[0].shape)
+    for border in borders([size_of], points):
+        few, many = slice(border.first), slice(border.first, None)
+        last = slice(border.first - 1, border.first)
+        large = asked.best(family, many)
+        row = large.sketch.whole.alone(large.sketch.canonical(large.row[None]))
+        alone = Found(large.sketch, row[0], 0.0)
+        if not large.sketch.valid(row)[0] or asked.log(alone, last) >= asked.log(large, last):
+            break
+        alone = alone._replace(log=asked.log(alone, few))
+        mean = border.mean(alone.log, large.log)
+        if mean < best:
+            best = mean
+            choice = _with_small(choice, alone, large, border, None, asked, best)
     return choice
 
 
