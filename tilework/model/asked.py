@@ -15,6 +15,7 @@ from tilework.model.base import Rows
 from tilework.model.climbing import Around, climbed
 from tilework.model.family import FamilyDraft, FamilySketch
 from tilework.overriding import override
+from tilework.space import Sketch
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +29,13 @@ ALONE, NEAR_ALONE = 1.02, 1.1
 """Where the row that is best in the mean takes, in that mean, at most so many times the seconds of
 the best at each end, a second row hardly pays: sketches are looked at that have a row near in the
 mean. What two rows are worth between the ends, only rows of these say."""
+
+
+import os
+BESIDE_S = float(os.environ.get("BES","1e-5"))
+"""Seconds of a run that are taken to pass beside a kernel's own, so that rows that differ by less
+count as alike: at a length of one kernels that read no weights take a microsecond or two, hundreds of
+times less than those that do. A second kernel takes a tenth of a second to make."""
 
 
 class Found(NamedTuple):
@@ -54,10 +62,19 @@ class Asked(FamilyDraft):
         self.said.setdefault(sketch.id, []).append((rows, spoken))
         return spoken
 
+    @override
+    def log_seconds(self, view: Sketch, rows: Rows) -> Floats:
+        return np.asarray(np.log(self.draft.seconds(view, rows) + BESIDE_S))
+
+    @override
+    def least(self, sketch: FamilySketch, closely: bool = False) -> float:
+        each = [self.draft.least(view, closely) + BESIDE_S for view in sketch.views]
+        return math.prod(each) ** (1 / len(each))
+
     def mean(self, sketch: FamilySketch, rows: Rows, points: slice) -> Floats:
         """The mean of the logarithms of the seconds of P rows at some points."""
         views = sketch.views[points]
-        return np.asarray(np.mean([np.log(self.draft.seconds(v, rows)) for v in views], axis=0))
+        return np.asarray(np.mean([self.log_seconds(v, rows) for v in views], axis=0))
 
     def log(self, one: Found, points: slice) -> float:
         """As `mean`, of a row that it may have been asked about everywhere."""
@@ -100,7 +117,7 @@ class Asked(FamilyDraft):
                 some = some[view.valid(rows[some])]
             if len(some):
                 rows, (first, *last) = rows[some], logs[:, some]
-                between = [np.log(self.draft.seconds(view, rows)) for view in others]
+                between = [self.log_seconds(view, rows) for view in others]
                 out.said[sketch.id] = [(rows, np.array([first, *between, *last]))]
         return out
 

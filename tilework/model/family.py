@@ -132,7 +132,11 @@ class FamilyDraft:
 
     def logs(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """Logarithms of the seconds of P rows at each point, a line for each."""
-        return np.array([np.log(self.draft.seconds(view, rows)) for view in sketch.views])
+        return np.array([self.log_seconds(view, rows) for view in sketch.views])
+
+    def log_seconds(self, view: Sketch, rows: Rows) -> NDArray[np.float64]:
+        """Logarithms of the seconds of P rows at one point."""
+        return np.asarray(np.log(self.draft.seconds(view, rows)))
 
     def block_seconds(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """The same of each block, in the proportions that they have where it is greatest."""

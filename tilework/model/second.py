@@ -245,9 +245,12 @@ def _alone(
         few, many = slice(border.first), slice(border.first, None)
         last = slice(border.first - 1, border.first)
         large = asked.best(family, many)
-        row = large.sketch.whole.alone(large.sketch.canonical(large.row[None]))
+        shared = large.sketch.canonical(large.row[None])
+        row = large.sketch.whole.alone(shared)
+        if (row == shared).all() or not large.sketch.valid(row)[0]:
+            continue
         alone = Found(large.sketch, row[0], 0.0)
-        if not large.sketch.valid(row)[0] or asked.log(alone, last) >= asked.log(large, last):
+        if asked.log(alone, last) >= asked.log(large, last):
             break
         alone = alone._replace(log=asked.log(alone, few))
         mean = border.mean(alone.log, large.log)
@@ -362,7 +365,7 @@ def _most(
 def _there(at: Point, sketch: FamilySketch, rows: Rows, asked: Asked) -> Floats:
     """Logarithms of the seconds of rows at a point where the family is not looked at."""
     ((seen,),) = views_at([sketch.whole], [at])
-    return np.asarray(np.log(asked.draft.seconds(seen, rows)))
+    return asked.log_seconds(seen, rows)
 
 
 def _plain(one: Found) -> tuple[int, ...]:
