@@ -32,6 +32,7 @@ mean. What two rows are worth between the ends, only rows of these say."""
 
 
 import os
+
 BESIDE_S = float(os.environ.get("BES","1e-5"))
 """Seconds of a run that are taken to pass beside a kernel's own, so that rows that differ by less
 count as alike: at a length of one kernels that read no weights take a microsecond or two, hundreds of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,8 @@ from tilework.model.choice import Choice as Choice
 from tilework.model.climbing import Around, Seen, climbed
 from tilework.model.climbing import Seconds as Compared
 from tilework.model.draft import Draft, draft_of
-from tilework.space import SearchSpace
+from tilework.space import SearchSpace, Sketch
 from tilework.task import SearchTask
-
-if TYPE_CHECKING:
-    from tilework.model.family import FamilySketch
 
 # What is for families is imported by the first of them.
 
@@ -129,19 +126,16 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
 
     def find() -> Drafted | None:
         draft = draft_of(task.target)
-        if task.compute_dag.symbols:
-            from tilework.model.family import family_of
-
-            family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
-            return _of_family(task, family, draft)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
+        if task.compute_dag.symbols:
+            return _of_family(task, sketches, draft)
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
     typical = str(table_document(task.compute_dag.symbols))
     return _FOUND.get_or_make((task.workload_key, str(task.target), direct, typical), find)
 
 
-def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -> Drafted | None:
+def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Drafted | None:
     """As `best_drafted`, of a task whose extents a run decides: one row for all points, or two.
 
     Rows are found by what they take at the first point and at the last one, or at the last one
@@ -150,11 +144,13 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     almost as much.
     """
     from tilework.model.asked import Asked
-    from tilework.model.family import looked_at
+    from tilework.model.family import family_at, looked_at, seldom_looked_at
     from tilework.model.second import with_second
 
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
-    light = not any(block.levels.reuse for sketch in family for block in sketch.whole.blocks)
+    light = not any(block.levels.reuse for sketch in sketches for block in sketch.blocks)
+    points = (seldom_looked_at if light else looked_at)(task.compute_dag.symbols)
+    family = family_at(sketches, points)
     if light:
         ends = [sketch.at_end for sketch in family]
         looked_for = _looked_for(key, target, ends, asked, _LIGHT_SAMPLES, _LIGHT_STARTS)
@@ -170,7 +166,6 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     best = asked.best(family, slice(None), ALIKE)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
-    points = looked_at(task.compute_dag.symbols)
     return Drafted(with_second(choice, family, task.compute_dag, points, asked))
 
 

@@ -191,11 +191,23 @@ def looked_at(symbols: Iterable[Symbol]) -> list[Point]:
     return [*points, ends] if far else points
 
 
+def seldom_looked_at(symbols: Sequence[Symbol]) -> list[Point]:
+    """The first of the points `looked_at`, the last typical one, and a far end.
+
+    Enough for what reads nothing several times: its time grows as what it reads.
+    """
+    points = looked_at(symbols)
+    return [points[i] for i in sorted({0, len(typical_points(symbols)) - 1, len(points) - 1})]
+
+
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     """The sketches of a task, seen where it is looked at."""
-    sketches = SearchSpace.of(task).sketches
-    each = views_at(sketches, looked_at(task.compute_dag.symbols))
-    pairs = zip(sketches, each, strict=True)
+    return family_at(SearchSpace.of(task).sketches, looked_at(task.compute_dag.symbols))
+
+
+def family_at(sketches: Sequence[Sketch], points: Sequence[Point]) -> Sequence[FamilySketch]:
+    """Sketches of a task, seen at some points."""
+    pairs = zip(sketches, views_at(sketches, points), strict=True)
     return [FamilySketch(sketch.id, seen, sketch) for sketch, seen in pairs]
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tilework.index.extents import Extent, size
-from tilework.index.symbols import Point, Symbolic, value_at
+from tilework.index.symbols import Point, value_at
 from tilework.model.asked import SLACK as LEAST_SLACK
 from tilework.model.asked import Asked, Floats, Found
 from tilework.model.base import Rows
@@ -237,26 +237,34 @@ def _alone(
 ) -> Choice:
     """A choice, or a row that small runs take without its parallel loops, where that is faster.
 
-    It is one kernel, whose code is as much as of a row: `PAYS` is not asked for. What a run is
-    small by is how many elements the output has.
+    It is one kernel, whose code is as much as of a row: `PAYS` is not asked for. How small a run
+    is says the size of its output, with which the seconds of either way grow.
     """
-    best, size_of = math.log(choice.predicted_s or math.inf), size(dag.outputs[0].shape)
-    for border in borders([size_of], points):
+    best = math.log(choice.predicted_s or math.inf)
+    for border in borders([size(dag.outputs[0].shape)], points):
         few, many = slice(border.first), slice(border.first, None)
-        last = slice(border.first - 1, border.first)
         large = asked.best(family, many)
         shared = large.sketch.canonical(large.row[None])
-        row = large.sketch.whole.alone(shared)
-        if (row == shared).all() or not large.sketch.valid(row)[0]:
+        alone = Found(large.sketch, large.sketch.whole.alone(shared)[0], 0.0)
+        if (alone.row == shared[0]).all() or not large.sketch.valid(alone.row[None])[0]:
             continue
-        alone = Found(large.sketch, row[0], 0.0)
-        if asked.log(alone, last) >= asked.log(large, last):
+        ends = slice(border.first - 1, border.first), slice(border.first, border.first + 1)
+        here, there = (
+            math.exp(asked.log(large, end)) - math.exp(asked.log(alone, end)) for end in ends
+        )
+        if here <= 0:
             break
-        alone = alone._replace(log=asked.log(alone, few))
-        mean = border.mean(alone.log, large.log)
+        mean = border.mean(asked.log(alone, few), asked.log(large, many))
         if mean < best:
-            best = mean
-            choice = _with_small(choice, alone, large, border, None, asked, best)
+            best, (low, high) = mean, border.ends
+            share = here / (here - min(there, 0.0))
+            most = min(low + int(share * (high - low)), high - 1)
+            choice = choice._replace(
+                sketch_id=large.sketch.id,
+                row=_plain(large),
+                predicted_s=math.exp(mean),
+                small=HandOver(large.sketch.id, _numbers(alone.row), border.grows, most),
+            )
     return choice
 
 
@@ -369,4 +377,8 @@ def _there(at: Point, sketch: FamilySketch, rows: Rows, asked: Asked) -> Floats:
 
 
 def _plain(one: Found) -> tuple[int, ...]:
-    return tuple(int(n) for n in one.sketch.canonical(one.row[None])[0])
+    return _numbers(one.sketch.canonical(one.row[None])[0])
+
+
+def _numbers(row: Rows) -> tuple[int, ...]:
+    return tuple(int(n) for n in row)
