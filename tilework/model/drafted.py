@@ -143,7 +143,7 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
     for hundreds. The best of these are compared at all points. Nobody asks for rows that it likes
     almost as much.
     """
-    from tilework.model.asked import Asked
+    from tilework.model.asked import BESIDE_S, Asked
     from tilework.model.family import family_at, looked_at, seldom_looked_at
     from tilework.model.second import with_second
 
@@ -158,14 +158,14 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
         looked_for = _looked_for(key, target, [sketch.at_ends for sketch in family], asked)
     if not looked_for.ends:
         return None
-    asked = asked.all_over(family) if light else asked.everywhere(family)
+    asked = asked.everywhere(family)
     if not asked.said:
         asked = Asked(draft)  # what is good at both ends is valid nowhere between them
         if not _looked_for(key, target, family, asked).ends:
             return None
     best = asked.best(family, slice(None), ALIKE)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
-    choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
+    choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log) - BESIDE_S)
     return Drafted(with_second(choice, family, task.compute_dag, points, asked))
 
 

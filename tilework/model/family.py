@@ -97,10 +97,6 @@ class FamilySketch:
         """The same where it is looked at last alone."""
         return FamilySketch(self.id, (self.views[-1],), self.whole)
 
-    def serial(self, rows: Rows) -> Rows:
-        """Rows, and what each is with no loop in parallel, if that is another one."""
-        return ascending(np.concatenate([rows, self.whole.alone(rows)]))
-
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:
         """Of each decision its columns, and its choices at any point."""

@@ -18,8 +18,8 @@ import numpy as np
 
 from tilework.index.extents import Extent, size
 from tilework.index.symbols import Point, value_at
+from tilework.model.asked import BESIDE_S, Asked, Floats, Found
 from tilework.model.asked import SLACK as LEAST_SLACK
-from tilework.model.asked import Asked, Floats, Found
 from tilework.model.base import Rows
 from tilework.model.choice import Choice, HandOver
 from tilework.model.family import FamilySketch
@@ -114,8 +114,8 @@ class Fixed:
     @cached_property
     def columns(self) -> list[int]:
         """Of the tiles of axes along which constants lie."""
-        view, out = self._sketch.views[0], set[int]()
-        for block, decisions in zip(view.blocks, view.by_block, strict=True):
+        whole, out = self._sketch.whole, set[int]()
+        for block, decisions in zip(whole.blocks, whole.by_block, strict=True):
             free = block.op.attrs.get("layout_free", ())
             axes = {
                 part
@@ -206,7 +206,7 @@ def with_second(
         asked: what found the choice.
     """
     choice = _alone(choice, family, dag, points, asked)
-    best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
+    best = math.log((choice.predicted_s or math.inf) + BESIDE_S) - math.log(PAYS)
     packs = any(Fixed(sketch).columns for sketch in family)
     slack = LEAST_SLACK if packs else SLACK
     for border in borders(dag.open_extents, points):
@@ -240,29 +240,28 @@ def _alone(
     It is one kernel, whose code is as much as of a row: `PAYS` is not asked for. How small a run
     is says the size of its output, with which the seconds of either way grow.
     """
-    best = math.log(choice.predicted_s or math.inf)
+    best = math.log((choice.predicted_s or math.inf) + BESIDE_S)
     for border in borders([size(dag.outputs[0].shape)], points):
         few, many = slice(border.first), slice(border.first, None)
         large = asked.best(family, many)
         shared = large.sketch.canonical(large.row[None])
         alone = Found(large.sketch, large.sketch.whole.alone(shared)[0], 0.0)
-        if (alone.row == shared[0]).all() or not large.sketch.valid(alone.row[None])[0]:
+        if (alone.row == shared[0]).all():
             continue
-        ends = slice(border.first - 1, border.first), slice(border.first, border.first + 1)
-        here, there = (
-            math.exp(asked.log(large, end)) - math.exp(asked.log(alone, end)) for end in ends
-        )
-        if here <= 0:
+        at = border.first - 1
+        here = asked.gain(alone, large, at)
+        if here <= 0 or not large.sketch.valid(alone.row[None])[0]:
             break
         mean = border.mean(asked.log(alone, few), asked.log(large, many))
         if mean < best:
             best, (low, high) = mean, border.ends
+            there = asked.gain(alone, large, at + 1)
             share = here / (here - min(there, 0.0))
             most = min(low + int(share * (high - low)), high - 1)
             choice = choice._replace(
                 sketch_id=large.sketch.id,
                 row=_plain(large),
-                predicted_s=math.exp(mean),
+                predicted_s=math.exp(mean) - BESIDE_S,
                 small=HandOver(large.sketch.id, _numbers(alone.row), border.grows, most),
             )
     return choice
@@ -337,7 +336,10 @@ def _with_small(
     most = _most(border, (before, behind), small, large, asked, between)
     over = HandOver(small.sketch.id, _plain(small), border.grows, most)
     return choice._replace(
-        sketch_id=large.sketch.id, row=_plain(large), predicted_s=math.exp(mean), small=over
+        sketch_id=large.sketch.id,
+        row=_plain(large),
+        predicted_s=math.exp(mean) - BESIDE_S,
+        small=over,
     )
 
 
