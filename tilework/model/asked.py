@@ -120,7 +120,8 @@ class Asked(FamilyDraft):
         for sketch in (s for s in family if s.id in heard):
             rows, logs = heard[sketch.id]
             looks = _looks(logs)
-            if alone and looks[-1].min() > best[-1] + math.log(NEAR_ALONE):
+            near = NEAR_ALONE if len(logs) > 1 else ALONE
+            if alone and looks[-1].min() > best[-1] + math.log(near):
                 continue
             some = _good(looks, best)
             rows, logs = rows[some], logs[:, some]
