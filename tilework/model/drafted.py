@@ -44,6 +44,10 @@ ALIKE = 1.0
 taken, which is made sooner. Above 1 a third to three quarters of the code go, but also rows are
 taken that the draft does not know to be slow, by up to 3 times."""
 
+_LIGHT_ALIKE = 1.01
+"""The same of a family that reads nothing several times. Of others a hundredth costs up to five of
+a run: the draft does not tell their rows apart so well."""
+
 
 class Seconds(Compared, Protocol):
     """The part of a draft by which rows are found."""
@@ -144,12 +148,12 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
     almost as much.
     """
     from tilework.model.asked import BESIDE_S, Asked
-    from tilework.model.family import family_at, looked_at, seldom_looked_at
+    from tilework.model.family import family_at, looked_at
     from tilework.model.second import with_second
 
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
     light = not any(block.levels.reuse for sketch in sketches for block in sketch.blocks)
-    points = (seldom_looked_at if light else looked_at)(task.compute_dag.symbols)
+    points = looked_at(task.compute_dag.symbols, 2 if light else 3)
     family = family_at(sketches, points)
     if light:
         ends = [sketch.at_end for sketch in family]
@@ -163,7 +167,7 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
         asked = Asked(draft)  # what is good at both ends is valid nowhere between them
         if not _looked_for(key, target, family, asked).ends:
             return None
-    best = asked.best(family, slice(None), ALIKE)
+    best = asked.best(family, slice(None), _LIGHT_ALIKE if light else ALIKE)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log) - BESIDE_S)
     return Drafted(with_second(choice, family, task.compute_dag, points, asked))

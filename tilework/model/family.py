@@ -9,7 +9,7 @@ point counts alike: the sum would hear the longest alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -176,24 +176,21 @@ class Member:
         return all(symbol.typical == n for symbol, n in self.at.items())
 
 
-def looked_at(symbols: Iterable[Symbol]) -> list[Point]:
+def looked_at(symbols: Sequence[Symbol], most: int | None = None) -> list[Point]:
     """Where the draft looks at symbols: at the typical points, and at far upper ends.
 
     A row that serves a range has to be good at its end: typical lengths of 1 and 16, of up to 128,
     say nothing of how many rows may share a load of the weights.
+
+    Args:
+        symbols: the symbols.
+        most: of how many typical points, at most, evenly among them; at least 2, by default all.
     """
     points, ends = typical_points(symbols), {s: s.high for s in symbols}
     far = any(s.high > _FAR * s.typicals[-1] for s in ends)
+    if most is not None and most < len(points):
+        points = [points[round(i * (len(points) - 1) / (most - 1))] for i in range(most)]
     return [*points, ends] if far else points
-
-
-def seldom_looked_at(symbols: Sequence[Symbol]) -> list[Point]:
-    """The first of the points `looked_at`, the last typical one, and a far end.
-
-    Enough for what reads nothing several times: its time grows as what it reads.
-    """
-    points = looked_at(symbols)
-    return [points[i] for i in sorted({0, len(typical_points(symbols)) - 1, len(points) - 1})]
 
 
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
