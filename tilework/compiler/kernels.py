@@ -242,12 +242,13 @@ class Kernels:
 def _alone(task: SearchTask, choice: Choice) -> bool:
     """Whether the row for small extents is the other one with no loop in parallel."""
     from tilework.space import SearchSpace
+    from tilework.space.decision import alone
 
     (number, large), (other, small) = choice.schedules
     if number != other:
         return False
     sketch = SearchSpace.of(task).sketch(number)
-    return bool((sketch.alone(sketch.check(large)) == sketch.check(small)).all())
+    return bool((alone(sketch.check(large), sketch.decisions) == sketch.check(small)).all())
 
 
 def _write(out: Any, key: str, kernel: Kernel) -> None:

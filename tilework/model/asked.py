@@ -16,6 +16,7 @@ from tilework.model.climbing import Around, climbed
 from tilework.model.family import FamilyDraft, FamilySketch
 from tilework.overriding import override
 from tilework.space import Sketch
+from tilework.space.decision import alone
 from tilework.space.distinct import ascending
 
 Floats = NDArray[np.float64]
@@ -115,18 +116,18 @@ class Asked(FamilyDraft):
         """
         heard = {s.id: self.heard(s) for s in family if s.id in self.said}
         best = np.min([_looks(logs).min(axis=1) for _, logs in heard.values()], axis=0)
-        alone = best[-1] - best[:-1].mean() <= math.log(ALONE)
+        one = best[-1] - best[:-1].mean() <= math.log(ALONE)
         out = Asked(self.draft)
         for sketch in (s for s in family if s.id in heard):
             rows, logs = heard[sketch.id]
             looks = _looks(logs)
             near = NEAR_ALONE if len(logs) > 1 else ALONE
-            if alone and looks[-1].min() > best[-1] + math.log(near):
+            if one and looks[-1].min() > best[-1] + math.log(near):
                 continue
             some = _good(looks, best)
             rows, logs = rows[some], logs[:, some]
             if len(logs) == 1:
-                serial = ascending(sketch.whole.alone(rows))
+                serial = ascending(alone(rows, sketch.whole.decisions))
                 rows = np.concatenate([rows, serial])
                 logs = np.concatenate([logs, np.full((1, len(serial)), np.inf)], axis=1)
             others = sketch.views[len(logs) - 1 : -1]

@@ -23,6 +23,7 @@ from tilework.model.asked import SLACK as LEAST_SLACK
 from tilework.model.base import Rows
 from tilework.model.choice import Choice, HandOver
 from tilework.model.family import FamilySketch
+from tilework.space.decision import alone
 from tilework.space.distinct import ascending
 from tilework.space.views import views_at
 from tilework.te.dag import ComputeDAG
@@ -245,24 +246,25 @@ def _alone(
         few, many = slice(border.first), slice(border.first, None)
         large = asked.best(family, many)
         shared = large.sketch.canonical(large.row[None])
-        alone = Found(large.sketch, large.sketch.whole.alone(shared)[0], 0.0)
-        if (alone.row == shared[0]).all():
+        row = alone(shared, large.sketch.whole.decisions)[0]
+        small = Found(large.sketch, row, 0.0)
+        if (row == shared[0]).all():
             continue
         at = border.first - 1
-        here = asked.gain(alone, large, at)
-        if here <= 0 or not large.sketch.valid(alone.row[None])[0]:
+        here = asked.gain(small, large, at)
+        if here <= 0 or not large.sketch.valid(row[None])[0]:
             break
-        mean = border.mean(asked.log(alone, few), asked.log(large, many))
+        mean = border.mean(asked.log(small, few), asked.log(large, many))
         if mean < best:
             best, (low, high) = mean, border.ends
-            there = asked.gain(alone, large, at + 1)
+            there = asked.gain(small, large, at + 1)
             share = here / (here - min(there, 0.0))
             most = min(low + int(share * (high - low)), high - 1)
             choice = choice._replace(
                 sketch_id=large.sketch.id,
                 row=_plain(large),
                 predicted_s=math.exp(mean) - BESIDE_S,
-                small=HandOver(large.sketch.id, _numbers(alone.row), border.grows, most),
+                small=HandOver(large.sketch.id, _numbers(row), border.grows, most),
             )
     return choice
 

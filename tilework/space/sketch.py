@@ -144,12 +144,6 @@ class Sketch:
         notes = [space_of(self.target).notes(nest) for nest in nests]
         return describe(f"sketch {self.id}", self.form, self.plans, self.cuts, nests, notes)
 
-    def alone(self, rows: Rows) -> Rows:
-        """The rows with no loop in parallel."""
-        out = rows.copy()
-        out[:, [c for d in self.decisions if d.kind == "parallel" for c in d.columns]] = 0
-        return out
-
     # -- population operators ---------------------------------------------------------------
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
