@@ -79,7 +79,7 @@ def recorded(
     if logs[best].mean() == math.inf:
         return None
     points = [member.at for member in members]
-    over = handed_over(logs, best, family, borders(task.compute_dag, points))
+    over = handed_over(logs, best, family, borders(task.compute_dag.open_extents, points))
     served = [best] * len(each)
     if over is not None:
         at = over.points

@@ -124,7 +124,9 @@ class Kernels:
         kernel = self._builder.build(task, choice.sketch_id, choice.row, strides, helpers)
         if choice.small is not None:
             number, row, extent, most = choice.small
-            small = self._builder.build(task, number, row, strides, helpers)
+            small = kernel
+            if not _alone(task, choice):
+                small = self._builder.build(task, number, row, strides, helpers)
             kernel = self._builder.handed_over(small, kernel, extent, most, task.target)
         if self._files is not None:
             self._new[key] = kernel
@@ -235,6 +237,18 @@ class Kernels:
     def _key(self, what: str, task: SearchTask, parts: Sequence[Any]) -> str:
         name = (what, self._code, self._compiler, str(task.target), task.workload_key)
         return key_of(*name, json.dumps(parts))
+
+
+def _alone(task: SearchTask, choice: Choice) -> bool:
+    """Whether the row for small extents is the other one with no loop in parallel."""
+    from tilework.space import SearchSpace
+    from tilework.space.decision import alone
+
+    (number, large), (other, small) = choice.schedules
+    if number != other:
+        return False
+    sketch = SearchSpace.of(task).sketch(number)
+    return bool((alone(sketch.check(large), sketch.decisions) == sketch.check(small)).all())
 
 
 def _write(out: Any, key: str, kernel: Kernel) -> None:

@@ -379,6 +379,11 @@ def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
     return preorder((stmt,), _INNER)
 
 
+def parts_of(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements that a statement is made of."""
+    return _INNER[type(stmt)](stmt)
+
+
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """What a statement itself evaluates, and the places of an instruction's operands."""
     return _EXPRESSIONS[type(stmt)](stmt)

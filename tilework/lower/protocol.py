@@ -114,7 +114,8 @@ class Builder(Protocol):
     ) -> Kernel:
         """A kernel that is ``small`` where an extent is at most ``most``, and else ``large``.
 
-        Both are of one task. A kind that has no such kernels takes the one that serves all.
+        Both are of one task; where they are the same kernel, a run takes one thread up to there,
+        and all of them beyond. A kind that has no such kernels takes the one that serves all.
         """
         return large
 

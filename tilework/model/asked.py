@@ -15,6 +15,9 @@ from tilework.model.base import Rows
 from tilework.model.climbing import Around, climbed
 from tilework.model.family import FamilyDraft, FamilySketch
 from tilework.overriding import override
+from tilework.space import Sketch
+from tilework.space.decision import alone
+from tilework.space.distinct import ascending
 
 Floats = NDArray[np.float64]
 
@@ -30,8 +33,15 @@ the best at each end, a second row hardly pays: sketches are looked at that have
 mean. What two rows are worth between the ends, only rows of these say."""
 
 
+BESIDE_S = 1e-5
+"""Seconds that are taken to pass beside a kernel's own, so that rows which differ by less count as
+alike. At a length of 1 kernels that read no weights take a microsecond or two, and those that do a
+hundred; what the former gain there is lost many times over where they take milliseconds, and a
+second kernel for it takes a tenth of a second to make."""
+
+
 class Found(NamedTuple):
-    """A row, and the mean of the logarithms of its seconds at some points."""
+    """A row, and the mean of the logarithms of its seconds, and those beside, at some points."""
 
     sketch: FamilySketch
     row: Rows
@@ -54,18 +64,33 @@ class Asked(FamilyDraft):
         self.said.setdefault(sketch.id, []).append((rows, spoken))
         return spoken
 
+    @override
+    def log_seconds(self, view: Sketch, rows: Rows) -> Floats:
+        return np.asarray(np.log(self.draft.seconds(view, rows) + BESIDE_S))
+
+    @override
+    def least(self, sketch: FamilySketch, closely: bool = False) -> float:
+        each = [self.draft.least(view, closely) + BESIDE_S for view in sketch.views]
+        return math.prod(each) ** (1 / len(each))
+
     def mean(self, sketch: FamilySketch, rows: Rows, points: slice) -> Floats:
         """The mean of the logarithms of the seconds of P rows at some points."""
         views = sketch.views[points]
-        return np.asarray(np.mean([np.log(self.draft.seconds(v, rows)) for v in views], axis=0))
+        return np.asarray(np.mean([self.log_seconds(v, rows) for v in views], axis=0))
 
     def log(self, one: Found, points: slice) -> float:
         """As `mean`, of a row that it may have been asked about everywhere."""
         rows, logs = self.heard(one.sketch)
         same = np.flatnonzero((rows == one.row).all(axis=1))
-        if len(same):
+        if len(same) and np.isfinite(logs[points, same[0]]).all():
             return float(logs[points, same[0]].mean())
         return float(self.mean(one.sketch, one.row[None], points)[0])
+
+    def gain(self, one: Found, other: Found, point: int) -> float:
+        """By how many seconds a row is faster than another one at a point."""
+        logs = (self.log(row, slice(point, point + 1)) for row in (one, other))
+        here, there = map(math.exp, logs)
+        return there - here
 
     def heard(self, sketch: FamilySketch) -> tuple[Rows, Floats]:
         """All rows of a sketch that it was asked about, and what it said."""
@@ -82,45 +107,36 @@ class Asked(FamilyDraft):
     def everywhere(self, family: Sequence[FamilySketch]) -> Asked:
         """What the draft says at all points of rows that are valid there, and good at the ends.
 
+        Of sketches that it was asked about at the last point alone rows run in parallel, which at
+        few points does not pay: what each is with no parallel loop is looked at beside it before.
+
         Args:
-            family: the sketches, which it was asked about at their first and last point.
+            family: the sketches, which it was asked about at their first and last point, or at
+                the last one.
         """
         heard = {s.id: self.heard(s) for s in family if s.id in self.said}
         best = np.min([_looks(logs).min(axis=1) for _, logs in heard.values()], axis=0)
-        alone = best[-1] - best[:-1].mean() <= math.log(ALONE)
+        one = best[-1] - best[:-1].mean() <= math.log(ALONE)
         out = Asked(self.draft)
         for sketch in (s for s in family if s.id in heard):
             rows, logs = heard[sketch.id]
             looks = _looks(logs)
-            if alone and looks[-1].min() > best[-1] + math.log(NEAR_ALONE):
+            near = NEAR_ALONE if len(logs) > 1 else ALONE
+            if one and looks[-1].min() > best[-1] + math.log(near):
                 continue
             some = _good(looks, best)
-            others = sketch.views[1 : len(sketch.views) + 1 - len(logs)]
+            rows, logs = rows[some], logs[:, some]
+            if len(logs) == 1:
+                serial = ascending(alone(rows, sketch.whole.decisions))
+                rows = np.concatenate([rows, serial])
+                logs = np.concatenate([logs, np.full((1, len(serial)), np.inf)], axis=1)
+            others = sketch.views[len(logs) - 1 : -1]
             for view in others if not sketch.steady else ():
-                some = some[view.valid(rows[some])]
-            if len(some):
-                rows, (first, *last) = rows[some], logs[:, some]
-                between = [np.log(self.draft.seconds(view, rows)) for view in others]
-                out.said[sketch.id] = [(rows, np.array([first, *between, *last]))]
-        return out
-
-    def all_over(self, family: Sequence[FamilySketch]) -> Asked:
-        """As `everywhere`, of sketches which it was asked about at their last point alone.
-
-        Rows that are good there run in parallel, which at few points does not pay: what each is
-        with no parallel loop is looked at beside it.
-        """
-        heard = {s.id: self.heard(s) for s in family if s.id in self.said}
-        best = min(float(logs.min()) for _, logs in heard.values())
-        out = Asked(self.draft)
-        for sketch in (s for s in family if s.id in heard):
-            rows, logs = heard[sketch.id]
-            if logs.min() > best + math.log(NEAR_ALONE):
-                continue
-            rows = sketch.serial(rows[_good(logs, np.array([best]))])
-            rows = rows[sketch.valid(rows)]
+                good = view.valid(rows)
+                rows, logs = rows[good], logs[:, good]
             if len(rows):
-                out.logs(sketch, rows)
+                between = [self.log_seconds(view, rows) for view in others]
+                out.said[sketch.id] = [(rows, np.array([*logs[:-1], *between, logs[-1]]))]
         return out
 
     def best(self, family: Sequence[FamilySketch], points: slice, slack: float = SLACK) -> Found:

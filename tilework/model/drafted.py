@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,8 @@ from tilework.model.choice import Choice as Choice
 from tilework.model.climbing import Around, Seen, climbed
 from tilework.model.climbing import Seconds as Compared
 from tilework.model.draft import Draft, draft_of
-from tilework.space import SearchSpace
+from tilework.space import SearchSpace, Sketch
 from tilework.task import SearchTask
-
-if TYPE_CHECKING:
-    from tilework.model.family import FamilySketch
 
 # What is for families is imported by the first of them.
 
@@ -46,6 +43,10 @@ ALIKE = 1.0
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken, which is made sooner. Above 1 a third to three quarters of the code go, but also rows are
 taken that the draft does not know to be slow, by up to 3 times."""
+
+_LIGHT_ALIKE = 1.01
+"""The same of a family that reads nothing several times. Of others a hundredth costs up to five of
+a run: the draft does not tell their rows apart so well."""
 
 
 class Seconds(Compared, Protocol):
@@ -129,19 +130,16 @@ def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
 
     def find() -> Drafted | None:
         draft = draft_of(task.target)
-        if task.compute_dag.symbols:
-            from tilework.model.family import family_of
-
-            family = [f for f in family_of(task) if not (direct and f.views[0].transforms)]
-            return _of_family(task, family, draft)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
+        if task.compute_dag.symbols:
+            return _of_family(task, sketches, draft)
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
     typical = str(table_document(task.compute_dag.symbols))
     return _FOUND.get_or_make((task.workload_key, str(task.target), direct, typical), find)
 
 
-def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -> Drafted | None:
+def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Drafted | None:
     """As `best_drafted`, of a task whose extents a run decides: one row for all points, or two.
 
     Rows are found by what they take at the first point and at the last one, or at the last one
@@ -149,12 +147,14 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
     for hundreds. The best of these are compared at all points. Nobody asks for rows that it likes
     almost as much.
     """
-    from tilework.model.asked import Asked
-    from tilework.model.family import looked_at
+    from tilework.model.asked import BESIDE_S, Asked
+    from tilework.model.family import family_at, looked_at
     from tilework.model.second import with_second
 
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
-    light = not any(block.levels.reuse for sketch in family for block in sketch.whole.blocks)
+    light = not any(block.levels.reuse for sketch in sketches for block in sketch.blocks)
+    points = looked_at(task.compute_dag.symbols, 2 if light else 3)
+    family = family_at(sketches, points)
     if light:
         ends = [sketch.at_end for sketch in family]
         looked_for = _looked_for(key, target, ends, asked, _LIGHT_SAMPLES, _LIGHT_STARTS)
@@ -162,15 +162,14 @@ def _of_family(task: SearchTask, family: Sequence[FamilySketch], draft: Draft) -
         looked_for = _looked_for(key, target, [sketch.at_ends for sketch in family], asked)
     if not looked_for.ends:
         return None
-    asked = asked.all_over(family) if light else asked.everywhere(family)
+    asked = asked.everywhere(family)
     if not asked.said:
         asked = Asked(draft)  # what is good at both ends is valid nowhere between them
         if not _looked_for(key, target, family, asked).ends:
             return None
-    best = asked.best(family, slice(None), ALIKE)
+    best = asked.best(family, slice(None), _LIGHT_ALIKE if light else ALIKE)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
-    choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log))
-    points = looked_at(task.compute_dag.symbols)
+    choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log) - BESIDE_S)
     return Drafted(with_second(choice, family, task.compute_dag, points, asked))
 
 

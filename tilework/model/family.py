@@ -9,7 +9,7 @@ point counts alike: the sum would hear the longest alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -97,13 +97,6 @@ class FamilySketch:
         """The same where it is looked at last alone."""
         return FamilySketch(self.id, (self.views[-1],), self.whole)
 
-    def serial(self, rows: Rows) -> Rows:
-        """Rows, and what each is with no loop in parallel, if that is another one."""
-        columns = [c for d in self.views[0].decisions if d.kind == "parallel" for c in d.columns]
-        alone = rows.copy()
-        alone[:, columns] = 0
-        return ascending(np.concatenate([rows, alone])) if columns else rows
-
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:
         """Of each decision its columns, and its choices at any point."""
@@ -135,7 +128,11 @@ class FamilyDraft:
 
     def logs(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """Logarithms of the seconds of P rows at each point, a line for each."""
-        return np.array([np.log(self.draft.seconds(view, rows)) for view in sketch.views])
+        return np.array([self.log_seconds(view, rows) for view in sketch.views])
+
+    def log_seconds(self, view: Sketch, rows: Rows) -> NDArray[np.float64]:
+        """Logarithms of the seconds of P rows at one point."""
+        return np.asarray(np.log(self.draft.seconds(view, rows)))
 
     def block_seconds(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:
         """The same of each block, in the proportions that they have where it is greatest."""
@@ -179,22 +176,31 @@ class Member:
         return all(symbol.typical == n for symbol, n in self.at.items())
 
 
-def looked_at(symbols: Iterable[Symbol]) -> list[Point]:
+def looked_at(symbols: Sequence[Symbol], most: int | None = None) -> list[Point]:
     """Where the draft looks at symbols: at the typical points, and at far upper ends.
 
     A row that serves a range has to be good at its end: typical lengths of 1 and 16, of up to 128,
     say nothing of how many rows may share a load of the weights.
+
+    Args:
+        symbols: the symbols.
+        most: of how many typical points, at most, evenly among them; at least 2, by default all.
     """
     points, ends = typical_points(symbols), {s: s.high for s in symbols}
     far = any(s.high > _FAR * s.typicals[-1] for s in ends)
+    if most is not None and most < len(points):
+        points = [points[round(i * (len(points) - 1) / (most - 1))] for i in range(most)]
     return [*points, ends] if far else points
 
 
 def family_of(task: SearchTask) -> Sequence[FamilySketch]:
     """The sketches of a task, seen where it is looked at."""
-    sketches = SearchSpace.of(task).sketches
-    each = views_at(sketches, looked_at(task.compute_dag.symbols))
-    pairs = zip(sketches, each, strict=True)
+    return family_at(SearchSpace.of(task).sketches, looked_at(task.compute_dag.symbols))
+
+
+def family_at(sketches: Sequence[Sketch], points: Sequence[Point]) -> Sequence[FamilySketch]:
+    """Sketches of a task, seen at some points."""
+    pairs = zip(sketches, views_at(sketches, points), strict=True)
     return [FamilySketch(sketch.id, seen, sketch) for sketch, seen in pairs]
 
 

@@ -16,12 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilework.index.symbols import Point, Symbolic, value_at
+from tilework.index.extents import Extent, size
+from tilework.index.symbols import Point, value_at
+from tilework.model.asked import BESIDE_S, Asked, Floats, Found
 from tilework.model.asked import SLACK as LEAST_SLACK
-from tilework.model.asked import Asked, Floats, Found
 from tilework.model.base import Rows
 from tilework.model.choice import Choice, HandOver
 from tilework.model.family import FamilySketch
+from tilework.space.decision import alone
 from tilework.space.distinct import ascending
 from tilework.space.views import views_at
 from tilework.te.dag import ComputeDAG
@@ -60,7 +62,7 @@ class Border(NamedTuple):
 
     first: int
     points: int
-    grows: Symbolic
+    grows: Extent
     ends: tuple[int, int]
 
     def mean(self, before: float, behind: float) -> float:
@@ -80,8 +82,8 @@ class Border(NamedTuple):
         return min(max(int(math.exp(low + share * (high - low))), self.ends[0]), self.ends[1] - 1)
 
 
-def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
-    """Between which of some points rows may change.
+def borders(extents: Iterable[Extent], points: Sequence[Point]) -> list[Border]:
+    """Between which of some points rows may change, by one of some extents.
 
     By the axis that grows there and grows most from the first point to the last: where lengths and
     batches grow in step, the length says more of a run than the batch does.
@@ -89,7 +91,7 @@ def borders(dag: ComputeDAG, points: Sequence[Point]) -> list[Border]:
     out = []
     for first in range(1, len(points)):
         possible = []
-        for extent in dag.open_extents:
+        for extent in extents:
             values = [value_at(extent, at) for at in points]
             ends = max(values[:first]), min(values[first:])
             if 0 < ends[0] < ends[1]:
@@ -113,8 +115,8 @@ class Fixed:
     @cached_property
     def columns(self) -> list[int]:
         """Of the tiles of axes along which constants lie."""
-        view, out = self._sketch.views[0], set[int]()
-        for block, decisions in zip(view.blocks, view.by_block, strict=True):
+        whole, out = self._sketch.whole, set[int]()
+        for block, decisions in zip(whole.blocks, whole.by_block, strict=True):
             free = block.op.attrs.get("layout_free", ())
             axes = {
                 part
@@ -150,7 +152,7 @@ class Over(NamedTuple):
     small: Program
     large: Program
     points: int
-    grows: Symbolic
+    grows: Extent
     most: int
 
 
@@ -204,10 +206,11 @@ def with_second(
         points: those of the sketches' views.
         asked: what found the choice.
     """
-    best = math.log(choice.predicted_s or math.inf) - math.log(PAYS)
+    choice = _alone(choice, family, dag, points, asked)
+    best = math.log((choice.predicted_s or math.inf) + BESIDE_S) - math.log(PAYS)
     packs = any(Fixed(sketch).columns for sketch in family)
     slack = LEAST_SLACK if packs else SLACK
-    for border in borders(dag, points):
+    for border in borders(dag.open_extents, points):
         few, many = slice(border.first), slice(border.first, None)
         if border.mean(asked.least_log(family, few), asked.least_log(family, many)) >= best:
             continue
@@ -223,6 +226,46 @@ def with_second(
             small = _also(between, small, asked, few, Fixed(small.sketch))
         best = border.mean(small.log, large.log)
         choice = _with_small(choice, small, large, border, between, asked, best)
+    return choice
+
+
+def _alone(
+    choice: Choice,
+    family: Sequence[FamilySketch],
+    dag: ComputeDAG,
+    points: Sequence[Point],
+    asked: Asked,
+) -> Choice:
+    """A choice, or a row that small runs take without its parallel loops, where that is faster.
+
+    It is one kernel, whose code is as much as of a row: `PAYS` is not asked for. How small a run
+    is says the size of its output, with which the seconds of either way grow.
+    """
+    best = math.log((choice.predicted_s or math.inf) + BESIDE_S)
+    for border in borders([size(dag.outputs[0].shape)], points):
+        few, many = slice(border.first), slice(border.first, None)
+        large = asked.best(family, many)
+        shared = large.sketch.canonical(large.row[None])
+        row = alone(shared, large.sketch.whole.decisions)[0]
+        small = Found(large.sketch, row, 0.0)
+        if (row == shared[0]).all():
+            continue
+        at = border.first - 1
+        here = asked.gain(small, large, at)
+        if here <= 0 or not large.sketch.valid(row[None])[0]:
+            break
+        mean = border.mean(asked.log(small, few), asked.log(large, many))
+        if mean < best:
+            best, (low, high) = mean, border.ends
+            there = asked.gain(small, large, at + 1)
+            share = here / (here - min(there, 0.0))
+            most = min(low + int(share * (high - low)), high - 1)
+            choice = choice._replace(
+                sketch_id=large.sketch.id,
+                row=_plain(large),
+                predicted_s=math.exp(mean) - BESIDE_S,
+                small=HandOver(large.sketch.id, _numbers(row), border.grows, most),
+            )
     return choice
 
 
@@ -295,7 +338,10 @@ def _with_small(
     most = _most(border, (before, behind), small, large, asked, between)
     over = HandOver(small.sketch.id, _plain(small), border.grows, most)
     return choice._replace(
-        sketch_id=large.sketch.id, row=_plain(large), predicted_s=math.exp(mean), small=over
+        sketch_id=large.sketch.id,
+        row=_plain(large),
+        predicted_s=math.exp(mean) - BESIDE_S,
+        small=over,
     )
 
 
@@ -331,8 +377,12 @@ def _most(
 def _there(at: Point, sketch: FamilySketch, rows: Rows, asked: Asked) -> Floats:
     """Logarithms of the seconds of rows at a point where the family is not looked at."""
     ((seen,),) = views_at([sketch.whole], [at])
-    return np.asarray(np.log(asked.draft.seconds(seen, rows)))
+    return asked.log_seconds(seen, rows)
 
 
 def _plain(one: Found) -> tuple[int, ...]:
-    return tuple(int(n) for n in one.sketch.canonical(one.row[None])[0])
+    return _numbers(one.sketch.canonical(one.row[None])[0])
+
+
+def _numbers(row: Rows) -> tuple[int, ...]:
+    return tuple(int(n) for n in row)

@@ -66,6 +66,13 @@ class Decision:
         return chosen
 
 
+def alone(rows: Rows, decisions: Sequence[Decision]) -> Rows:
+    """The rows with no loop in parallel: what one thread does alone."""
+    out = rows.copy()
+    out[:, [c for d in decisions if d.kind == "parallel" for c in d.columns]] = 0
+    return out
+
+
 def around(rows: Rows, choices: Sequence[tuple[tuple[int, ...], Rows]]) -> Rows:
     """Of P rows all that have another choice, or the same one, in one decision: P x N x D.
 

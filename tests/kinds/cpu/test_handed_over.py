@@ -62,6 +62,19 @@ def test_a_kernel_of_two_is_right_on_both_sides(family, cores):
     check_kernel(task, kernel, points, f"{small}, {large} up to {grows} = {most}")
 
 
+@runs_x86
+def test_one_kernel_is_right_where_a_run_takes_one_thread_and_beyond():
+    dag, rng = open_families.dense(), np.random.default_rng(0)
+    task = SearchTask(dag, Target(x86(CPUS[0], 2)))
+    sketch = family_of(task)[0]
+    one = BUILDER.build(task, sketch.id, sketch.sample(rng, 1)[0])
+    points = points_of(dag, rng)
+    most = value_at(dag.open_extents[0], points[0])
+    kernel = BUILDER.handed_over(one, one, dag.open_extents[0], most, task.target)
+    assert len(kernel.pieces) == len(one.pieces) + 1
+    check_kernel(task, kernel, points, f"one up to {most}")
+
+
 def test_the_small_one_runs_up_to_the_border():
     """Code of another computation of the same arguments, to be told apart."""
     x = open_families.tensor("x", open_families.S, 4)

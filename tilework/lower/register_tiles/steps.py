@@ -136,8 +136,14 @@ def reduce_steps(
 
 
 def _across_rows(block: Block) -> bool:
-    """Whether vectors lie across the rows of an operand, and steps of the sum along them."""
+    """Whether vectors lie across the rows of an operand, and steps of the sum along them.
+
+    Weights do not count, whose rows are packed the other way.
+    """
+    packed = block.op.attrs.get("layout_free", ())
     for read in reads(block.source) if block.spatial else ():
+        if read.tensor.op.name in packed:
+            continue
         *outer, last = [linear(index) for index in read.indices] or [None]
         along = last is not None and any(last.step(a) == 1 for a in block.reduce)
         if along and any(f is not None and f.step(block.spatial[-1]) for f in outer):

@@ -14,6 +14,8 @@ from tilework.lower.kernel import Kernel
 def handed_over(small: Kernel, large: Kernel, extent: Extent, most: int) -> IrModule:
     """The function that calls ``small`` where ``extent`` is at most ``most``, else ``large``.
 
+    Where both are one kernel, the calling thread alone runs what is small.
+
     Raises:
         ScheduleError: the two take other arguments.
     """
@@ -25,7 +27,9 @@ def handed_over(small: Kernel, large: Kernel, extent: Extent, most: int) -> IrMo
     extents = Extents(places)
     value = extents.literal(extent)
     lines = "\n".join([*extents.lines, f"  %few = icmp sle i64 {value}, {most}"])
-    body = _BODY.format(lines=lines, small=small.symbol, large=large.symbol)
+    body = (_ALONE if small is large else _BODY).format(
+        lines=lines, small=small.symbol, large=large.symbol
+    )
     symbol = f"tw_{hashlib.sha256(body.encode()).hexdigest()[:16]}"
     declared = "\n".join(
         f"declare void @{name}(ptr, ptr, i32)" for name in sorted({small.symbol, large.symbol})
@@ -43,6 +47,16 @@ small:
   ret void
 large:
   tail call void @{large}(ptr %args, ptr %ws, i32 %threads)
+  ret void
+}}
+"""
+
+_ALONE = """\
+(ptr %args, ptr %ws, i32 %threads) nounwind {{
+entry:
+{lines}
+  %some = select i1 %few, i32 1, i32 %threads
+  tail call void @{large}(ptr %args, ptr %ws, i32 %some)
   ret void
 }}
 """

@@ -298,11 +298,10 @@ class RegionCode:
     def _stored_registers(self, s: ir.Stmt) -> set[ir.Buffer]:
         hit = self._registers.get(id(s))
         if hit is None:
-            stored = {
-                x.buffer
-                for x in ir.walk_stmts(s)
-                if isinstance(x, ir.Store) and x.buffer.scope == "register"
-            }
+            stored = set[ir.Buffer]()
+            if isinstance(s, ir.Store) and s.buffer.scope == "register":
+                stored.add(s.buffer)
+            stored.update(*map(self._stored_registers, ir.parts_of(s)))
             hit = self._registers[id(s)] = (s, stored)
         return hit[1]
 
