@@ -328,12 +328,14 @@ class Shares:
     @staticmethod
     def of(nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> Shares:
         """The shares of a nest's candidates."""
-        chunks, fused = np.ones(nest.count), nest.parallel
+        chunks, fused, cores = np.ones(nest.count), nest.parallel, machine.cores
         for i, (a, level) in enumerate(nest.block.parallel_loops):
             if a.typical > 1:
                 chunks = chunks * np.where(fused > i, tiles[a][level], 1.0)
-        balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
-        parallel = (fused > 0) & (machine.cores > 1)
+        balance = np.ceil(chunks / cores) * cores / chunks
+        if cores > 1 and any(a.open for a in nest.block.parallel_axes):
+            balance = np.maximum(balance, _uneven(nest, tiles, chunks, cores))
+        parallel = (fused > 0) & (cores > 1)
         return Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
 
     def slowest_thread(self, cycles: Floats, memory: Floats, machine: Machine) -> Floats:
@@ -341,6 +343,24 @@ class Shares:
         share = np.where(self.parallel, self.balance / machine.cores, 1.0)
         own = np.maximum(cycles * share, memory / min(machine.cores, machine.memory_cores))
         return np.asarray(own + np.where(self.parallel, machine.fork_cycles, 0.0))
+
+
+def _uneven(nest: BlockNest, tiles: dict[Axis, Floats], chunks: Floats, cores: int) -> Floats:
+    """`Shares.balance` where a run decides how much the last iteration of an axis has to do.
+
+    At least what it is in the mean of runs: their extents are those of no point.
+    """
+    full, some = np.ones(nest.count), np.zeros(nest.count, bool)
+    for i, a in enumerate(nest.block.parallel_axes):
+        if a.open:
+            covered = np.multiply.reduce(tiles[a], axis=0)
+            full = np.where(nest.parallel > i, full * a.typical / covered, full)
+            some |= nest.parallel > i
+    work = chunks * full  # in whole iterations
+    whole = np.floor(work)
+    last = np.where(whole % cores > 0, 1.0, work - whole)
+    slowest = np.maximum(whole // cores + last, work / cores + 0.5 - 0.5 / cores)
+    return np.where(some, np.minimum(slowest * cores / work, cores), 1.0)
 
 
 def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) -> float:
