@@ -43,6 +43,8 @@ _LOAD, _STORE = 2.0, 4.0  # with the address; a store, with what begins the tile
 _DECODE_CYCLES = 20.0
 """What an iteration of parallel loops costs more than one of serial loops, where they reach a
 deeper level: its number is divided into their indices, and nothing is kept from the one before."""
+_DIVIDE_CYCLES = 5.0
+"""The same of each loop but one at the outermost level, where ends are what a run decides."""
 
 
 @frozen(eq=False)
@@ -66,8 +68,11 @@ class BlockCost:
         first = first_pass(self._facts, self._traffic, self._shape.numbers, busy, machine)
         waits = waiting_cycles(self._facts, self._shape, self._traffic, machine)
         cycles = slowest + machine.not_hidden * hidden + first + waits
-        if len(self.nest.block.parallel_loops) > len(self.nest.block.parallel_axes):
-            deeper = self.nest.parallel > len(self.nest.block.parallel_axes)
+        block, parallel = self.nest.block, self.nest.parallel
+        if machine.cores > 1 and any(a.open for a in block.parallel_axes):
+            cycles = cycles + _DIVIDE_CYCLES * np.maximum(parallel - 1, 0) * shares.chunks
+        if len(block.parallel_loops) > len(block.parallel_axes):
+            deeper = parallel > len(block.parallel_axes)
             cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)
         total = shares.slowest_thread(cycles, memory[2], machine) + CALL_CYCLES
         return np.asarray(total / machine.clock_hz)
