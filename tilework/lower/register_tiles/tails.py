@@ -54,7 +54,7 @@ _CHEAPER: dict[How, How] = {
     "halves": "points",
 }
 """What takes fewer versions, in the order in which it is given up."""
-_MOST_BORDERED = 16
+MOST_BORDERED = 16
 """Versions where some axes have bounds at positions that a run decides: a border is rarely met."""
 _MOST_COLLECTED = 1600
 """Elements that all versions together may read one by one, each of which is an instruction."""
@@ -254,7 +254,7 @@ def served_by(
         if isinstance(a.extent, int)
     }
     others = math.prod(map(len, known.values()))
-    most = _MOST_BORDERED if any(b.axis.open for b in bounds) else MOST_BODIES
+    most = MOST_BORDERED if any(b.axis.open for b in bounds) else MOST_BODIES
     if source is not None and axes:
         collected = _collected(source, axes[-1]) * math.prod(tile[a] for a in axes)
         most = min(most, _MOST_COLLECTED // max(collected, 1))
