@@ -358,9 +358,10 @@ def _uneven(nest: BlockNest, tiles: dict[Axis, Floats], chunks: Floats, cores: i
     full, some = np.ones(nest.count), np.zeros(nest.count, bool)
     for i, a in enumerate(nest.block.parallel_axes):
         if a.open:
+            cut = (nest.parallel > i) & (tiles[a][0] > 1)
             covered = np.multiply.reduce(tiles[a], axis=0)
-            full = np.where(nest.parallel > i, full * a.typical / covered, full)
-            some |= nest.parallel > i
+            full = np.where(cut, full * a.typical / covered, full)
+            some |= cut
     work = chunks * full  # in whole iterations
     whole = np.floor(work)
     last = np.where(whole % cores > 0, 1.0, work - whole)
