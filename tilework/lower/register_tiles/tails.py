@@ -199,14 +199,14 @@ class Tail:
         single = binary("-", points, count)
         part = seq(self._halves(first, count, inner), For(edge, single, "serial", one))
         if self.how == "ends" and 1 < self.edge < tile:
-            last = const(self.edge)
-            together = compare("==", binary("-", single, first), last)
-            begin_of_edge = Let(off, binary("-", points, last), inner(self._at_end(self.edge, off)))
+            size = self.edge
+            together = compare("==", binary("-", single, first), const(size))
+            last = Let(off, binary("-", points, const(size)), inner(self._at_end(size, off)))
             alone = Select("int32", together, first, single)
             part = seq(
                 self._halves(first, count, inner),
                 For(edge, alone, "serial", one),
-                If(together, begin_of_edge),
+                If(together, last),
             )
         part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
         return Let(points, left, Let(first, low, part))

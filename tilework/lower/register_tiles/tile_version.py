@@ -82,9 +82,8 @@ class Version:
 
     def _placed(self) -> list[Bound]:
         """Bounds of tiles at known positions that may fail there."""
-        nears = {a: s.near for a, s in self.spans.items() if s.kind == "fixed" and s.near is not None}
-        own = [b for b in self.bounds(("fixed",)) if b.axis not in nears]
-        return [*own, *(b for near in nears.values() for b in near)]
+        own = [b for b in self.bounds(("fixed",)) if self.spans[b.axis].near is None]
+        return [*own, *(b for span in self.spans.values() for b in span.near or ())]
 
     def known(self) -> set[Compare]:
         """Comparisons that loads need not make: they hold, or what they guard is skipped."""

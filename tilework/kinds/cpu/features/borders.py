@@ -41,7 +41,7 @@ def parts(
         alone = np.logical_and.reduce([other == 1 for other in others])
         keys, where = values(sizes * 2 + alone)
         unique = keys // 2
-        asked = [(int(n), len(others) if single else -1) for n, single in zip(unique, keys % 2)]
+        asked = [(int(key) // 2, len(others) if key % 2 else -1) for key in keys]
     else:
         unique, where = values(sizes)
         asked = [(int(n), 0) for n in unique]

@@ -18,6 +18,7 @@ from tilework.kinds.cpu.features.ends import waiting_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.local import attached_cycles
 from tilework.kinds.cpu.features.scattering import term_cycles
+from tilework.kinds.cpu.features.shares import Shares
 from tilework.kinds.cpu.features.tile import (
     StepCycles,
     TileShape,
@@ -312,61 +313,6 @@ class Reduction:
         return Reduction(
             points, inner, visits if visits.ndim else np.full(nest.count, float(visits))
         )
-
-
-@frozen(eq=False)
-class Shares:
-    """How the fused parallel loops divide among threads.
-
-    Attributes:
-        chunks: iterations of the fused parallel loops (1: serial).
-        threads: how many of them have any.
-        balance: slowest thread's share of the work times the number of threads, at least 1.
-        parallel: whether threads share the work at all.
-    """
-
-    chunks: Floats
-    threads: Floats
-    balance: Floats
-    parallel: NDArray[np.bool_]
-
-    @staticmethod
-    def of(nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> Shares:
-        """The shares of a nest's candidates."""
-        chunks, fused, cores = np.ones(nest.count), nest.parallel, machine.cores
-        for i, (a, level) in enumerate(nest.block.parallel_loops):
-            if a.typical > 1:
-                chunks = chunks * np.where(fused > i, tiles[a][level], 1.0)
-        balance = np.ceil(chunks / cores) * cores / chunks
-        if cores > 1 and any(a.open for a in nest.block.parallel_axes):
-            balance = np.maximum(balance, _uneven(nest, tiles, chunks, cores))
-        parallel = (fused > 0) & (cores > 1)
-        return Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
-
-    def slowest_thread(self, cycles: Floats, memory: Floats, machine: Machine) -> Floats:
-        """Cycles until all threads are done; they share what memory delivers."""
-        share = np.where(self.parallel, self.balance / machine.cores, 1.0)
-        own = np.maximum(cycles * share, memory / min(machine.cores, machine.memory_cores))
-        return np.asarray(own + np.where(self.parallel, machine.fork_cycles, 0.0))
-
-
-def _uneven(nest: BlockNest, tiles: dict[Axis, Floats], chunks: Floats, cores: int) -> Floats:
-    """`Shares.balance` where a run decides how much the last iteration of an axis has to do.
-
-    At least what it is in the mean of runs: their extents are those of no point.
-    """
-    full, some = np.ones(nest.count), np.zeros(nest.count, bool)
-    for i, a in enumerate(nest.block.parallel_axes):
-        if a.open:
-            cut = (nest.parallel > i) & (tiles[a][0] > 1)
-            covered = np.multiply.reduce(tiles[a], axis=0)
-            full = np.where(cut, full * a.typical / covered, full)
-            some |= cut
-    work = chunks * full  # in whole iterations
-    whole = np.floor(work)
-    last = np.where(whole % cores > 0, 1.0, work - whole)
-    slowest = np.maximum(whole // cores + last, work / cores + 0.5 - 0.5 / cores)
-    return np.where(some, np.minimum(slowest * cores / work, cores), 1.0)
 
 
 def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) -> float:
