@@ -160,10 +160,10 @@ def near_end(extent: Extent, size: int, bounds: Sequence[Bound]) -> tuple[Bound,
     return tuple(replace(b, const=b.const + b.slope * (extent - size)) for b in high)
 
 
-def end_points(extent: Extent, bounds: Sequence[Bound]) -> int | None:
+def end_points(axis: Axis, bounds: Sequence[Bound]) -> int | None:
     """At how many points at the end of an axis a bound may fail; None where a run decides it."""
     fail = [0]
-    for b in near_end(extent, 0, bounds):
+    for b in near_end(axis.extent, 0, bounds):
         taps = b.tap.points - 1 if b.tap is not None else 0
         if not is_static([b.const]):
             return None

@@ -100,7 +100,7 @@ class Tail:
     @property
     def edge(self) -> int:
         """Points at the axis's end at which bounds may not hold, as many in every run."""
-        return end_points(self.axis.extent, self.bounds) or 0
+        return end_points(self.axis, self.bounds) or 0
 
     def code(self, base: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
         """All tiles of the axis.
@@ -280,7 +280,7 @@ def _tails(
             continue
         size, own = tile[axis], tuple([b for b in bounds if b.axis is axis])
         if own:
-            how: How = "ends" if end_points(axis.extent, own) else "halves"
+            how: How = "ends" if end_points(axis, own) else "halves"
             out[axis] = Tail(axis, size, how, bounds=own)
         elif axis is not axes[-1]:
             out[axis] = Tail(axis, size, "switch")
