@@ -13,6 +13,7 @@ from tests.lower.open_families import (
     PAST,
     S,
     conv_of_any_size,
+    depthwise,
     matmul,
     probabilities_times_values,
 )
@@ -84,6 +85,18 @@ def test_windows_have_all_sketches(family):
     for sketch in spaces[0].sketches:
         if sketch.form or "inline" in sketch.name:
             check_points(sketch, sketch.sample(rng, 1)[0], dag, rng, 2)
+
+
+def test_ends_of_windows_are_right_at_every_width():
+    """The last tile is whole or not, shorter than what the end cuts off, or the first one."""
+    dag, rng = depthwise(), np.random.default_rng(9)
+    for sketch in SearchSpace.of(SearchTask(dag, Target(TARGETS[1]))).sketches:
+        if "inline" in sketch.name:
+            rows = sketch.sample(rng, 500)
+            _, _, i, _, _, j = rows.T[:6]  # points of a register tile on both axes
+            for tile in (2, 3, 5):
+                for one in (i == 1) & (j == tile), (i == tile) & (j == 1):
+                    check_points(sketch, rows[one][0], dag, rng, 8)
 
 
 def test_winograds_forms_are_those_of_a_static_convolution_whatever_its_size():

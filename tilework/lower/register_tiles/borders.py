@@ -21,6 +21,7 @@ after another (`tilework.lower.register_tiles.tails`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from tilework.frozen import frozen
@@ -50,8 +51,9 @@ class Span:
             the loads are).
         off: how far behind the tile's begin its points are; None if they are there.
         active: how many of its points count, of an axis of vectors; None if all do.
-        near: of a first tile, far from an end that a run decides, the bounds that may fail there.
-            None where all of the axis may.
+        near: of points at one end, far from the other, the bounds that may fail there, as they
+            are where positions count from the first of these points. None where all of the axis
+            may.
     """
 
     first: int
@@ -150,6 +152,23 @@ def near_begin(bounds: Sequence[Bound]) -> tuple[Bound, ...] | None:
     """Those that may fail in the first tile, if no others do; None where a run decides it."""
     low = [b for b in bounds if b.slope > 0]
     return tuple(low) if is_static(b.const for b in low) else None
+
+
+def near_end(extent: Extent, size: int, bounds: Sequence[Bound]) -> tuple[Bound, ...]:
+    """Those that may fail at the last ``size`` points of an axis, as `Span.near` has them."""
+    high = (b for b in bounds if b.slope < 0)
+    return tuple(replace(b, const=b.const + b.slope * (extent - size)) for b in high)
+
+
+def end_points(axis: Axis, bounds: Sequence[Bound]) -> int | None:
+    """At how many points at the end of an axis a bound may fail; None where a run decides it."""
+    fail = [0]
+    for b in near_end(axis.extent, 0, bounds):
+        taps = b.tap.points - 1 if b.tap is not None else 0
+        if not is_static([b.const]):
+            return None
+        fail.append(-(-(-min(0, b.step * taps) - known(b.const)) // -b.slope) - 1)
+    return max(fail)
 
 
 def _most(op: str, numbers: Sequence[Extent]) -> Expr:

@@ -34,8 +34,10 @@ from tilework.lower.ir import For, If, Let, Stmt, seq
 from tilework.lower.register_tiles.borders import (
     MOST_BODIES,
     Span,
+    end_points,
     inner_points,
     near_begin,
+    near_end,
     tile_spans,
 )
 from tilework.space.bounds import conjunction
@@ -44,10 +46,15 @@ from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, Read, Select, binary, compare, walk
 
-How = Literal["switch", "halves", "points", "vectors", "masked"]
-_CHEAPER: dict[How, How] = {"switch": "halves", "vectors": "masked", "halves": "points"}
+How = Literal["ends", "switch", "halves", "points", "vectors", "masked"]
+_CHEAPER: dict[How, How] = {
+    "ends": "halves",
+    "switch": "halves",
+    "vectors": "masked",
+    "halves": "points",
+}
 """What takes fewer versions, in the order in which it is given up."""
-_MOST_BORDERED = 16
+MOST_BORDERED = 16
 """Versions where some axes have bounds at positions that a run decides: a border is rarely met."""
 _MOST_COLLECTED = 1600
 """Elements that all versions together may read one by one, each of which is an instruction."""
@@ -63,7 +70,8 @@ class Tail:
         how: what computes the last one, if it is shorter.
         lanes: points of a vector, of ``vectors`` and ``masked``.
         bounds: the axis's bounds. Points at which one may not hold are computed one by one, and
-            what is left of their tile in halves; of ``halves`` the first tile is one by itself.
+            what is left of their tile in halves; of ``halves`` the first tile is one by itself,
+            of ``ends`` the last one as well, or several points at its end together.
     """
 
     axis: Axis
@@ -76,7 +84,8 @@ class Tail:
     def bodies(self) -> int:
         """Versions of the code, the whole tile's among them."""
         if self.bounds:
-            return 2 + (self.tile - 1).bit_length() + (self.how == "halves" and self.tile > 1)
+            known = {"halves": 1, "ends": 2 + (1 < self.edge < self.tile)}.get(self.how, 0)
+            return 2 + (self.tile - 1).bit_length() + (known if self.tile > 1 else 0)
         if self.tile == 1:
             return 1
         match self.how:
@@ -87,6 +96,11 @@ class Tail:
             case "vectors":
                 return 1 + -(-self.tile // self.lanes)
         return 2
+
+    @property
+    def edge(self) -> int:
+        """Points at the axis's end at which bounds may not hold, as many in every run."""
+        return end_points(self.axis, self.bounds) or 0
 
     def code(self, base: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
         """All tiles of the axis.
@@ -148,9 +162,18 @@ class Tail:
         if tile == 1:
             return If(is_inside, whole, inner(Span(0, 1, 1, 1.0, "clip")))
         others = self._one_by_one(base, begin, end, inner)
-        if self.how == "halves":
+        if self.how == "ends":
+            here = [compare(">=", base, begin), compare("==", after, const(axis.extent))]
+            last = inner(self._at_end(tile, ZERO))
+            others = If(_all(here), last, others)
+        if self.how in ("halves", "ends"):
             others = self._first(base, end, inner, others)
         return If(is_inside, whole, others)
+
+    def _at_end(self, size: int, off: Expr) -> Span:
+        """The last points of the axis, which begin so far behind the tile's begin."""
+        near = near_end(self.axis.extent, size, self.bounds)
+        return Span(0, 1, size, 1.0, "fixed", off=off, near=near)
 
     def _first(self, base: Expr, end: Expr, inner: Callable[[Span], Stmt], others: Stmt) -> Stmt:
         """The first tile, where it reaches over no other end; else ``others``."""
@@ -173,10 +196,18 @@ class Tail:
         high = binary("min", points, binary("-", end, base))
         skipped = Select("int32", compare("<", edge, first), ZERO, count)
         one = Let(off, binary("+", edge, skipped), inner(Span(0, 1, 1, 1.0, "clip", off=off)))
-        part = seq(
-            self._halves(first, count, inner),
-            For(edge, binary("-", points, count), "serial", one),
-        )
+        single = binary("-", points, count)
+        part = seq(self._halves(first, count, inner), For(edge, single, "serial", one))
+        if self.how == "ends" and 1 < self.edge < tile:
+            size = self.edge
+            together = compare("==", binary("-", single, first), const(size))
+            last = Let(off, binary("-", points, const(size)), inner(self._at_end(size, off)))
+            alone = Select("int32", together, first, single)
+            part = seq(
+                self._halves(first, count, inner),
+                For(edge, alone, "serial", one),
+                If(together, last),
+            )
         part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
         return Let(points, left, Let(first, low, part))
 
@@ -223,7 +254,7 @@ def served_by(
         if isinstance(a.extent, int)
     }
     others = math.prod(map(len, known.values()))
-    most = _MOST_BORDERED if any(b.axis.open for b in bounds) else MOST_BODIES
+    most = MOST_BORDERED if any(b.axis.open for b in bounds) else MOST_BODIES
     if source is not None and axes:
         collected = _collected(source, axes[-1]) * math.prod(tile[a] for a in axes)
         most = min(most, _MOST_COLLECTED // max(collected, 1))
@@ -249,7 +280,8 @@ def _tails(
             continue
         size, own = tile[axis], tuple([b for b in bounds if b.axis is axis])
         if own:
-            out[axis] = Tail(axis, size, "halves", bounds=own)
+            how: How = "ends" if end_points(axis, own) else "halves"
+            out[axis] = Tail(axis, size, how, bounds=own)
         elif axis is not axes[-1]:
             out[axis] = Tail(axis, size, "switch")
         elif lanes:

@@ -82,8 +82,8 @@ class Version:
 
     def _placed(self) -> list[Bound]:
         """Bounds of tiles at known positions that may fail there."""
-        nears = ((b, self.spans[b.axis].near) for b in self.bounds(("fixed",)))
-        return [b for b, near in nears if near is None or b in near]
+        own = [b for b in self.bounds(("fixed",)) if self.spans[b.axis].near is None]
+        return [*own, *(b for span in self.spans.values() for b in span.near or ())]
 
     def known(self) -> set[Compare]:
         """Comparisons that loads need not make: they hold, or what they guard is skipped."""
@@ -103,7 +103,8 @@ class Version:
             if b.skips and not all(
                 holds(b, span, tile, j, t) for j in range(span.size) for t in possible
             ):
-                out.append(_condition(b, [self.base[b.axis], point[b.axis]], [tap]))
+                begin = self.base[b.axis] if span.near is None else ZERO
+                out.append(_condition(b, [begin, point[b.axis]], [tap]))
         return conjunction(out)
 
     def tested(self, point: Index, taps: Index) -> Expr | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ _SINGLE = 2.5
 taps alone: the ends of loops over these are computed, and mispredicted."""
 
 
-def parts(border: Border, sizes: Floats, serial: bool) -> list[tuple[Floats, Floats]]:
+def parts(
+    border: Border, sizes: Floats, serial: bool, others: Sequence[Floats]
+) -> list[tuple[Floats, Floats]]:
     """Register tiles of a split axis as (number, points used), by how much of them is used.
 
     Numbers count tiles times taps, in units of all taps: tiles without a border count once. The
@@ -32,9 +34,18 @@ def parts(border: Border, sizes: Floats, serial: bool) -> list[tuple[Floats, Flo
         border: of the axis.
         sizes: points of a tile, for each candidate.
         serial: whether there is a sum inside the loops over taps.
+        others: the same sizes of other open axes with bounds.
     """
-    unique, where = values(sizes)
-    table = np.array([points_left(border, min(int(n), border.axis.typical)) for n in unique])
+    most = border.axis.typical
+    if border.edge and others:
+        alone = np.logical_and.reduce([other == 1 for other in others])
+        keys, where = values(sizes * 2 + alone)
+        unique = keys // 2
+        asked = [(int(key) // 2, len(others) if key % 2 else -1) for key in keys]
+    else:
+        unique, where = values(sizes)
+        asked = [(int(n), 0) for n in unique]
+    table = np.array([points_left(border, min(n, most), other) for n, other in asked])
     if border.axis.open and not serial:
         table[:, 2, 0] *= np.where(unique > 1, _SINGLE, 1.0)
     return [(table[where, i, 0], table[where, i, 1]) for i in range(table.shape[1])]

@@ -18,6 +18,7 @@ from tilework.kinds.cpu.features.ends import waiting_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.local import attached_cycles
 from tilework.kinds.cpu.features.scattering import term_cycles
+from tilework.kinds.cpu.features.shares import Shares
 from tilework.kinds.cpu.features.tile import (
     StepCycles,
     TileShape,
@@ -43,6 +44,8 @@ _LOAD, _STORE = 2.0, 4.0  # with the address; a store, with what begins the tile
 _DECODE_CYCLES = 20.0
 """What an iteration of parallel loops costs more than one of serial loops, where they reach a
 deeper level: its number is divided into their indices, and nothing is kept from the one before."""
+_DIVIDE_CYCLES = 5.0
+"""The same of each loop but one at the outermost level, where ends are what a run decides."""
 
 
 @frozen(eq=False)
@@ -66,8 +69,11 @@ class BlockCost:
         first = first_pass(self._facts, self._traffic, self._shape.numbers, busy, machine)
         waits = waiting_cycles(self._facts, self._shape, self._traffic, machine)
         cycles = slowest + machine.not_hidden * hidden + first + waits
-        if len(self.nest.block.parallel_loops) > len(self.nest.block.parallel_axes):
-            deeper = self.nest.parallel > len(self.nest.block.parallel_axes)
+        block, parallel = self.nest.block, self.nest.parallel
+        if machine.cores > 1 and any(a.open for a in block.parallel_axes):
+            cycles = cycles + _DIVIDE_CYCLES * np.maximum(parallel - 1, 0) * shares.chunks
+        if len(block.parallel_loops) > len(block.parallel_axes):
+            deeper = parallel > len(block.parallel_axes)
             cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)
         total = shares.slowest_thread(cycles, memory[2], machine) + CALL_CYCLES
         return np.asarray(total / machine.clock_hz)
@@ -307,40 +313,6 @@ class Reduction:
         return Reduction(
             points, inner, visits if visits.ndim else np.full(nest.count, float(visits))
         )
-
-
-@frozen(eq=False)
-class Shares:
-    """How the fused parallel loops divide among threads.
-
-    Attributes:
-        chunks: iterations of the fused parallel loops (1: serial).
-        threads: how many of them have any.
-        balance: slowest thread's share of the work times the number of threads, at least 1.
-        parallel: whether threads share the work at all.
-    """
-
-    chunks: Floats
-    threads: Floats
-    balance: Floats
-    parallel: NDArray[np.bool_]
-
-    @staticmethod
-    def of(nest: BlockNest, tiles: dict[Axis, Floats], machine: Machine) -> Shares:
-        """The shares of a nest's candidates."""
-        chunks, fused = np.ones(nest.count), nest.parallel
-        for i, (a, level) in enumerate(nest.block.parallel_loops):
-            if a.typical > 1:
-                chunks = chunks * np.where(fused > i, tiles[a][level], 1.0)
-        balance = np.ceil(chunks / machine.cores) * machine.cores / chunks
-        parallel = (fused > 0) & (machine.cores > 1)
-        return Shares(chunks, np.minimum(chunks, machine.cores), balance, parallel)
-
-    def slowest_thread(self, cycles: Floats, memory: Floats, machine: Machine) -> Floats:
-        """Cycles until all threads are done; they share what memory delivers."""
-        share = np.where(self.parallel, self.balance / machine.cores, 1.0)
-        own = np.maximum(cycles * share, memory / min(machine.cores, machine.memory_cores))
-        return np.asarray(own + np.where(self.parallel, machine.fork_cycles, 0.0))
 
 
 def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) -> float:

@@ -106,7 +106,12 @@ class TileShape:
             if a.typical == 1 and not vector:
                 continue
             if borders[a].splits:
-                each = parts(borders[a], size, bool(facts.serial))
+                others = [
+                    own
+                    for b, own in zip(axes, self.sizes, strict=True)
+                    if b is not a and b.open and borders[b].bounds
+                ]
+                each = parts(borders[a], size, bool(facts.serial), others)
                 pieces = [(np.where(s > 0, n, 0.0), s) for n, s in each if n.any() and s.any()]
             else:
                 full = np.floor(a.typical / size)

@@ -19,9 +19,11 @@ from tilework.lower.register_tiles.borders import (
     Span,
     checked,
     clippable,
+    end_points,
     segments,
     tile_spans,
 )
+from tilework.lower.register_tiles.tails import MOST_BORDERED
 from tilework.space.capabilities import Bound
 from tilework.te.expr import Axis
 
@@ -43,14 +45,22 @@ class Border:
     @staticmethod
     def of(axis: Axis, bounds: Sequence[Bound]) -> Border:
         """The border of an axis by its bounds."""
-        bounds = [replace(b, const=typical(b.const)) for b in bounds] if axis.open else bounds
+        known_ends = 0
+        if axis.open:
+            known_ends = 1 + (end_points(axis, bounds) or 0)
+            bounds = [replace(b, const=typical(b.const)) for b in bounds]
         taps = list(dict.fromkeys(b.tap for b in bounds if b.tap is not None))
         numbers = tuple(
             (b.slope, b.step, known(b.const), int(b.skips))
             + ((taps.index(b.tap), b.tap.typical) if b.tap is not None else ())
             for b in bounds
         )
-        return Border((axis.typical, int(axis.open), numbers), axis, tuple(bounds))
+        return Border((axis.typical, known_ends, numbers), axis, tuple(bounds))
+
+    @property
+    def edge(self) -> int:
+        """Points at its end at which bounds may not hold, if as many in every run; else 0."""
+        return max(self.likeness[1] - 1, 0)
 
     @property
     def taps(self) -> set[Axis]:
@@ -99,7 +109,8 @@ def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
     """
     extent, own = border.axis.typical, border.bounds
     if border.axis.open:
-        bodies = 2.0 + (size - 1).bit_length() + (size > 1)
+        ends = 1 + (border.edge > 0) + (1 < border.edge < size)
+        bodies = 2.0 + (size - 1).bit_length() + (size > 1) * ends
         return Versions(bodies, 0.0, 0.0, bodies - 1.0, bodies, 0.0)
     clip = ("border" if wide else "all") if size == 1 and border.clips else "no"
     spans = tile_spans(extent, size, own, clip)
@@ -122,10 +133,13 @@ def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
 
 
 @lru_cache(maxsize=4096)
-def points_left(border: Border, size: int) -> list[tuple[float, float]]:
+def points_left(border: Border, size: int, others: int = 0) -> list[tuple[float, float]]:
     """Tiles of ``size`` points as (number, points used), by how much of them is used.
 
-    See `tilework.kinds.cpu.features.borders.parts`.
+    Args:
+        border, size: as in `tilework.kinds.cpu.features.borders.parts`.
+        others: other such axes of an open one; -1 where their tiles have several points, and code
+            is too long for a version of the last tile.
     """
     own = border.bounds
     taps = max([b.tap.typical for b in own if b.tap is not None], default=1)
@@ -142,7 +156,10 @@ def points_left(border: Border, size: int) -> list[tuple[float, float]]:
     inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
     points = np.maximum(inside, 0)
     if border.axis.open:
-        return _open_points(points, np.minimum(inside.min(axis=1), size), size)
+        last = others >= 0 and border.edge > 0 and count * size == border.axis.typical
+        if last:
+            last = versions(border, size, False, False).bodies * 2**others <= MOST_BORDERED
+        return _open_points(points, np.minimum(inside.min(axis=1), size), size, last)
     out: list[tuple[float, float]] = []
     many = 2 * points >= size
     for part in (points == size, many & (points < size), ~many & (points > 0)):
@@ -152,7 +169,7 @@ def points_left(border: Border, size: int) -> list[tuple[float, float]]:
 
 
 def _open_points(
-    points: NDArray[np.int64], inner: NDArray[np.int64], size: int
+    points: NDArray[np.int64], inner: NDArray[np.int64], size: int, last: bool
 ) -> list[tuple[float, float]]:
     """The same of an axis whose extent a run decides: points on its border go one by one.
 
@@ -160,10 +177,12 @@ def _open_points(
         points: of each tile, those that a tap uses.
         inner: of each tile, those that all taps use.
         size: of a tile.
+        last: whether the last tile is whole and has code of its own.
     """
     count, taps = points.shape
     known = np.zeros(count, bool)  # of which tiles code says which points a tap uses
-    known[:1] = size > 1 and count > 1
+    if size > 1 and count > 1:
+        known[[0, -1] if last else 0] = True
     some = points[known]
     some = some[(some > 0) & (some < size)]
     whole = (points[known] == size).sum() / taps + (inner[~known] == size).sum()
