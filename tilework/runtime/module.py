@@ -137,9 +137,7 @@ class Module:
                 cannot run the code; or the past is another module's, in use, or full.
         """
         if past is not None:
-            ends = self.image.ends
-            read = self._arrays(ends.fed, inputs, more)
-            return run_behind(past, read, ends, self._contexts, self.num_threads)
+            return self.run_behind(past, self._arrays(self.image.ends.fed, inputs, more))
         arrays = self._arrays(self.image.inputs, inputs, more)
         site = self._contexts.sites.of(arrays)
         ends, dims = self.image.ends, site.dims
@@ -147,6 +145,17 @@ class Module:
         with self._contexts.turn(self.num_threads, site) as context:
             context.run(buffers, self.num_threads)
         return results(ends, dims, buffers)
+
+    def run_behind(
+        self, past: Past, inputs: Sequence[Any], outputs: Sequence[int] | None = None
+    ) -> list[Array]:
+        """`run` with a past, of inputs in order and of some outputs by number.
+
+        Args:
+            inputs: for `Ends.fed` of the image.
+            outputs: those that are returned; None: all.
+        """
+        return run_behind(past, inputs, self.image.ends, self._contexts, self.num_threads, outputs)
 
     def new_past(self, arrays: Mapping[str, Any] | None = None) -> Past:
         """Memory for the positions of a sequence, which runs continue in place.

@@ -156,8 +156,10 @@ class LoadStore:
         """
         self.declarations.declare(_PREFETCH)
         if isinstance(distance, Expr):
-            distance = self.addresses.integers.int_value(distance)[0]
-        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {distance}")
+            by, _ = self.addresses.integers.int_value(distance)
+        else:
+            by = str(distance)
+        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {by}")
         self.fn.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
     # -- stores -----------------------------------------------------------------------------
