@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilework.cache import BoundedCache
-from tilework.errors import ShapeError
+from tilework.errors import ModuleError, ShapeError
 from tilework.frozen import frozen
 from tilework.index.extents import known, most
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
@@ -233,7 +233,10 @@ class Course:
             for _ in range(_AHEAD):
                 if following is None:
                     break
-                soon = self.sites.at(following)
+                try:
+                    soon = self.sites.at(following)
+                except ModuleError:  # for the run that comes there
+                    break
                 key = last[1], tuple([soon.dims.inputs[n] for n in fed])
                 last = self._made[key] = soon, self.sites.length(soon.point)
                 following = self.sites.following(*last)
