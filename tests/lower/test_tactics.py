@@ -51,6 +51,28 @@ def test_large_weights_of_few_bits_are_fetched_ahead_though_read_once():
             assert {b.name for b in program.inputs if b.streamed} == expected
 
 
+def test_what_one_tile_reads_is_fetched_from_less_far_on_a_zen_4():
+    """Words always, float32 where a run decides how many rows there are."""
+    rows = symbol("rows", 1, 64, (1,))
+    x, y, w, q, s = (
+        te.placeholder(shape, name, dtype)
+        for shape, name, dtype in (
+            ((1, 2048), "x", "float32"), ((rows, 2048), "y", "float32"),
+            ((2048, 256), "w", "float32"), ((2048, 64, 4), "q", "int32"),
+            ((2048, 64), "s", "float32"),
+        )
+    )  # fmt: skip
+    narrow = [x, q, s, packed_dense(x, q, s, bits=4, layout_free=True)]
+    wide = [y, w, ops.matmul(y, w, layout_free=True)]
+    for tensors, cpu, near in (
+        (narrow, "znver4", True), (narrow, "znver3", False), (wide, "znver4", True),
+        (wide, "znver3", False),
+    ):  # fmt: skip
+        sketch = SearchSpace.of(task_of(te.ComputeDAG(tensors), x86(cpu, 2))).sketches[0]
+        program = lower(sketch, sketch.sample(np.random.default_rng(0), 1)[0], tactics=TACTICS)
+        assert any("1536" in str(b.streamed) for b in program.program.inputs) == near
+
+
 def test_a_cache_that_grows_is_fetched_ahead_for_few_rows():
     """Values, mixed for one row, or for as many as a run says; of as many as two tiles it asks."""
     past = symbol("past", 1, 4096, (1024,))

@@ -76,6 +76,20 @@ def test_256_tokens_are_those_of_another_engine_and_of_copies(session, model, ba
         np.testing.assert_allclose(view, kept[name], rtol=1e-4, atol=1e-4)
 
 
+def test_a_course_that_changes(session):
+    """Sites made ahead are those of other steps, and of a past that goes back, no more."""
+    past, ids = session.new_past(), prompt(length=60)[0]
+    whole, _, _, _, _ = session.run(None, step(ids[None, :16], 0), past=session.new_past())
+    for count in (1, 1, 1, 1, 3, 3, 3, 1, 1, 1):
+        at = past.length
+        (logits,) = session.run(["logits"], step(ids[None, at : at + count], at), past=past)
+        np.testing.assert_allclose(logits, whole[:, at : at + count], rtol=1e-4, atol=1e-4)
+    past.rewind(6)
+    keys, logits = session.run(["present_0", "logits"], step(ids[None, 6:7], 6), past=past)
+    np.testing.assert_allclose(logits, whole[:, 6:7], rtol=1e-4, atol=1e-4)
+    assert keys.shape[2] == past.length == 7
+
+
 def test_nothing_that_is_called_copies_the_past(session, model):
     """The copying module has a call for each key and value; here all have their readers alone."""
     image, copying = session.module.image, Session(model, shapes=RANGES).module.image

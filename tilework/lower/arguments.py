@@ -34,7 +34,7 @@ def nests_of(sketch: Sketch, row: Sequence[int]) -> list[BlockNest]:
 def arguments(
     sketch: Sketch,
     packed: Mapping[Operation, Packed],
-    streamed: Mapping[Operation, bool | Expr],
+    streamed: Mapping[Operation, int | Expr],
     strides: Mapping[int, Strides],
 ) -> dict[Operation, Buffer]:
     """Buffers of the inputs and outputs."""
@@ -42,10 +42,10 @@ def arguments(
     out: dict[Operation, Buffer] = {}
     for i, t in enumerate(dag.inputs):
         shape = packed[t.op].packing.packed_shape if t.op in packed else t.shape
-        ahead = streamed.get(t.op, False)
+        ahead = streamed.get(t.op, 0)
         out[t.op] = Buffer(t.name, shape, t.dtype, "input", ahead, strides.get(i))
     for i, t in enumerate(dag.outputs, len(dag.inputs)):
-        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", False, strides.get(i))
+        out[t.op] = Buffer(t.name, t.shape, t.dtype, "output", 0, strides.get(i))
     return out
 
 

@@ -50,8 +50,8 @@ class Buffer:
     Attributes:
         scope: see `SCOPES`; ``global`` buffers hold results from one region to the next,
             ``block`` buffers exist once a block of threads, ``thread`` buffers once a thread.
-        streamed: whether it is read in order and comes from memory, so that it pays to ask for
-            its elements ahead of time; a predicate of symbols where a run decides.
+        streamed: how many bytes ahead of a load it pays to ask for its elements, which are read
+            in order and come from memory; 0: not at all. Of symbols where a run decides.
         own_strides: those of an argument that lies inside a larger array, or of a ``block`` buffer
             that is padded or transposed; None for a dense array.
     """
@@ -60,7 +60,7 @@ class Buffer:
     shape: tuple[Extent, ...]
     dtype: str
     scope: str
-    streamed: bool | Expr = False
+    streamed: int | Expr = 0
     own_strides: tuple[Extent, ...] | None = None
 
     @cached_property

@@ -99,7 +99,7 @@ class _Writer:
                     _extents(b.shape),
                     b.dtype,
                     b.scope,
-                    b.streamed is True,
+                    isinstance(b.streamed, int) and b.streamed > 0,
                     _extents(b.own_strides),
                 ]
                 for b in self._buffers
@@ -230,7 +230,7 @@ class _Reader(Reader):
             strides = tuple(self._extent(n) for n in self.items(own, len(sizes)))
         kind = self.text(scope, ir.SCOPES)
         return ir.Buffer(
-            self.text(name), sizes, self.dtype(dtype), kind, streamed is True, strides
+            self.text(name), sizes, self.dtype(dtype), kind, int(streamed is True), strides
         )
 
     def _at(self, value: Any) -> x.Expr:

@@ -40,19 +40,16 @@ class Tactics:
 
     def streamed(
         self, target: Target, nest: BlockNest, weight: Operation, packed: Packed
-    ) -> bool | Expr:
-        """Whether it pays to ask for the elements of a nest's packed weight ahead of time.
+    ) -> int | Expr:
+        """How many bytes ahead it pays to ask for the elements of a nest's packed weight.
 
-        A predicate of symbols where a run decides.
+        0: not at all. Of symbols where a run decides.
         """
-        return False
+        return 0
 
-    def ahead(self, nest: BlockNest, read: Read) -> bool | Expr:
-        """Whether it pays to ask ahead for an operand of a nest's product that is no weight.
-
-        A predicate of symbols where a run decides.
-        """
-        return False
+    def ahead(self, nest: BlockNest, read: Read) -> int | Expr:
+        """The same of an operand of a nest's product that is no weight."""
+        return 0
 
     def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:
         """The shape to store a result in, of which transforms touch many places at once.

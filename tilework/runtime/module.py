@@ -120,7 +120,11 @@ class Module:
         self.num_threads = self._threads(num_threads)
 
     def run(
-        self, inputs: Mapping[str, Any] | Any = None, *more: Any, past: Past | None = None
+        self,
+        inputs: Mapping[str, Any] | Any = None,
+        *more: Any,
+        past: Past | None = None,
+        wanted: Sequence[int] | None = None,
     ) -> list[Array]:
         """Run the network once.
 
@@ -128,6 +132,7 @@ class Module:
             inputs: arrays by input name; or one array, and the others after it, in order.
             past: what the run continues, in place of the inputs that are its; the run's positions
                 are behind it afterwards.
+            wanted: the numbers of the outputs to return; None: all.
 
         Returns:
             New arrays, one per output; of outputs that continue a past, views of its memory.
@@ -139,14 +144,15 @@ class Module:
         if past is not None:
             ends = self.image.ends
             read = self._arrays(ends.fed, inputs, more)
-            return run_behind(past, read, ends, self._contexts, self.num_threads)
+            return run_behind(past, read, ends, self._contexts, self.num_threads, wanted)
         arrays = self._arrays(self.image.inputs, inputs, more)
         site = self._contexts.sites.of(arrays)
         ends, dims = self.image.ends, site.dims
         buffers = [*given_inputs(ends, dims, arrays), *new_outputs(ends, dims)]
         with self._contexts.turn(self.num_threads, site) as context:
             context.run(buffers, self.num_threads)
-        return results(ends, dims, buffers)
+        outputs = results(ends, dims, buffers)
+        return outputs if wanted is None else [outputs[n] for n in wanted]
 
     def new_past(self, arrays: Mapping[str, Any] | None = None) -> Past:
         """Memory for the positions of a sequence, which runs continue in place.

@@ -16,6 +16,7 @@ from tilework.runtime.arrays import aligned_empty, check_array, ready_copy
 from tilework.runtime.bound import new_outputs
 from tilework.runtime.contexts import Contexts
 from tilework.runtime.image import Dims, Ends, Image, Room
+from tilework.runtime.sites import Course, Site, Sites
 
 Array = NDArray[Any]
 
@@ -53,6 +54,7 @@ class Past:
         self._buffers: list[Array] = []
         self._shapes: list[tuple[int, ...]] = []
         self._length = 0
+        self._course: Course | None = None
         self._busy = Lock()
         if arrays is not None:
             self._fill(arrays)
@@ -131,6 +133,17 @@ class Past:
             self._shapes = shapes
         return dict(zip(self._numbers, self._buffers, strict=True))
 
+    def site(self, sites: Sites, arrays: Sequence[Any]) -> tuple[Site, int]:
+        """Where a run is, and how long the past is behind it.
+
+        Args:
+            sites: of the module that runs.
+            arrays: its inputs besides the past, in order.
+        """
+        if self._course is None or self._course.sites is not sites:
+            self._course = Course(sites)
+        return self._course.at(self._length, arrays)
+
     def grow(self, length: int) -> None:
         """Count the positions that a run has written, so that there are so many."""
         self._length = length
@@ -165,17 +178,22 @@ class Past:
 
 
 def run_behind(
-    past: Past, inputs: Sequence[Any], ends: Ends, contexts: Contexts, threads: int
+    past: Past,
+    inputs: Sequence[Any],
+    ends: Ends,
+    contexts: Contexts,
+    threads: int,
+    wanted: Sequence[int] | None = None,
 ) -> list[Array]:
     """A run that continues a past: its outputs, of which those that continue it are views.
 
     Args:
         inputs: arrays for `Ends.fed`, in order: the past is the others.
         ends: of the module.
+        wanted: the numbers of the outputs that are asked for; None: all.
     """
-    sites = contexts.sites
     with past.turn(ends.rooms):
-        site = sites.after(past.length, inputs)
+        site, length = past.site(contexts.sites, inputs)
         dims = site.dims
         buffers = past.buffers(dims)
         for v, array in zip(ends.fed, inputs, strict=True):
@@ -184,15 +202,17 @@ def run_behind(
         new = new_outputs(ends, dims)
         with contexts.turn(threads, site) as context:
             context.run([*[buffers[n] for n in range(len(ends.inputs))], *new], threads)
-        past.grow(sites.length(site.point))
-        first = {axis: _first(axis, past.length) for axis in {*ends.continued.values()}}
+        past.grow(length)
     buffers.update(enumerate(new, len(ends.inputs)))
-    return [
-        buffers[v.io][first[ends.continued[v.io]]]
-        if v.io in ends.continued
-        else buffers[v.io].reshape(shape)
-        for v, shape in zip(ends.outputs, dims.outputs, strict=True)
-    ]
+    out = []
+    for n in range(len(ends.outputs)) if wanted is None else wanted:
+        number = ends.outputs[n].io
+        axis = ends.continued.get(number)
+        if axis is None:
+            out.append(buffers[number].reshape(dims.outputs[n]))
+        else:
+            out.append(buffers[number][_first(axis, length)])
+    return out
 
 
 def _first(axis: int, length: int) -> tuple[slice, ...]:

@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 
 from tilework.cache import BoundedCache
-from tilework.errors import ShapeError
+from tilework.errors import ModuleError, ShapeError
 from tilework.frozen import frozen
 from tilework.index.extents import known, most
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.image import Dims, Ends, Image, Ref, Value
 from tilework.runtime.layout import KEPT, Integers, Laid, Plan
 from tilework.runtime.solve import Solver
+
+_AHEAD = 15
+"""Sites of a `Course` that are made before they are asked for."""
 
 
 @frozen(eq=False)
@@ -112,6 +115,12 @@ class Sites:
             room = image.rooms[0]
             now = next(v for v in image.outputs if v.io == room.io)
             self._behind = now.shape[room.axis]
+            grown = [
+                e.symbol
+                for e in self._after.equations
+                if e.at.input == len(self._after.inputs) - 1 and (e.factor, e.rest) == (1, 0)
+            ]
+            self._grows = image.symbols.index(grown[0]) if grown else None
 
     def of(self, arrays: Sequence[Any]) -> Site:
         """Where inputs of these shapes are.
@@ -132,16 +141,16 @@ class Sites:
             shapes = tuple([tuple(np.shape(a)) for a in arrays])
         site = self._shapes.get(shapes)
         if site is None:
-            site = self._made(self._solver.point(shapes))
+            site = self.at(self._solver.point(shapes))
             self._shapes.put(shapes, site)
         return site
 
-    def after(self, length: int, arrays: Sequence[Any]) -> Site:
+    def after(self, length: int, shapes: Sequence[tuple[int, ...]]) -> Site:
         """Where a run is that continues a past of this length.
 
         Args:
             length: of all inputs that are continued.
-            arrays: the other inputs in order.
+            shapes: of the other inputs in order.
 
         Raises:
             ShapeError: the module was not compiled for these shapes, or the past is full.
@@ -156,7 +165,18 @@ class Sites:
                 "compile for a longer range"
             )
         past = (length,) * len(lengths)
-        return self._made(self._after.point([*map(np.shape, arrays), past]))
+        return self.at(self._after.point([*shapes, past]))
+
+    def following(self, site: Site, length: int) -> tuple[int, ...] | None:
+        """The values of symbols at a run behind one, with as many positions; None if not known.
+
+        Args:
+            length: of the past behind the run at the site.
+        """
+        n = self._grows
+        if n is None or not self.symbols[n].low <= length <= self.symbols[n].high:
+            return None
+        return (*site.values[:n], length, *site.values[n + 1 :])
 
     def length(self, at: Point) -> int:
         """How long a past is behind a run at a point."""
@@ -169,9 +189,9 @@ class Sites:
             ShapeError: there is no such symbol, or a value is outside its range.
         """
         point = self._solver.named(values or {})
-        return self._made(point) if self._only is None else self._only
+        return self.at(point) if self._only is None else self._only
 
-    def _made(self, values: tuple[int, ...]) -> Site:
+    def at(self, values: tuple[int, ...]) -> Site:
         """The site of a point.
 
         Raises:
@@ -180,6 +200,48 @@ class Sites:
         if any([values[i] == 0 for i in self._or_none]):
             return Site(self._image, values, self._plan.nowhere(), idle=True)
         return Site(self._image, values, self._plan.at(values))
+
+
+class Course:
+    """The sites of runs that continue one past, some of them made before they are asked for.
+
+    A decoder's weights push out of the caches whatever makes a site: one after the other it takes
+    several times as long as for many at once. So where a run follows another with as many
+    positions, so will the next ones.
+
+    Args:
+        sites: of the module.
+    """
+
+    def __init__(self, sites: Sites) -> None:
+        self.sites = sites
+        self._made: dict[tuple[int, tuple[tuple[int, ...], ...]], tuple[Site, int]] = {}
+        self._next: tuple[int, ...] | None = None
+
+    def at(self, length: int, arrays: Sequence[Any]) -> tuple[Site, int]:
+        """Where a run is, and how long the past is behind it; see `Sites.after`."""
+        shapes = tuple([np.shape(a) for a in arrays])
+        known = self._made.get((length, shapes))
+        if known is not None:
+            return known
+        site = self.sites.after(length, shapes)
+        first = last = site, self.sites.length(site.point)
+        self._made = {(length, shapes): first}
+        following = self.sites.following(*first)
+        if site.values == self._next and not site.idle:
+            fed = [v.io for v in site.whole.ends.fed]
+            for _ in range(_AHEAD):
+                if following is None:
+                    break
+                try:
+                    soon = self.sites.at(following)
+                except ModuleError:  # for the run that comes there
+                    break
+                key = last[1], tuple([soon.dims.inputs[n] for n in fed])
+                last = self._made[key] = soon, self.sites.length(soon.point)
+                following = self.sites.following(*last)
+        self._next = following
+        return first
 
 
 def _after(ends: Ends) -> list[Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,11 +78,13 @@ class Feeds:
             shapes[i.name] = tuple(int(n) for n in shape if n is not None)
         return shapes
 
-    def arrays(self, feed: Mapping[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
+    def arrays(
+        self, feed: Mapping[str, Any], names: Sequence[str] | None = None
+    ) -> dict[str, Any]:
         """The feeds as arrays, but for what is no tensor.
 
         Args:
-            without: inputs that are not fed.
+            names: of the inputs that are fed, in order; None: of all.
 
         Raises:
             ModuleError: a name is unknown, or an array is missing or of another shape or type.
@@ -92,7 +94,7 @@ class Feeds:
                 f"inputs are given by name, {{'{next(iter(self.inputs), 'x')}': array}}, "
                 f"not as {type(feed).__name__}"
             )
-        names = [n for n in self.inputs if n not in without]
+        names = list(self.inputs) if names is None else names
         given = in_order(names, feed, lambda: _taken([self.inputs[n] for n in names]))
         arrays = dict(zip(names, given, strict=True))
         ready = self._ready

@@ -298,8 +298,10 @@ class Session:
             outputs = run(self._alone(arrays)) if within is None else within
         else:
             whole = self._continuing()
-            rooms = {room.name for room in whole.image.rooms}
-            outputs = whole.run(self._feeds.arrays(input_feed, rooms), past=past)
+            fed = [v.name for v in whole.image.ends.fed]
+            arrays = self._feeds.arrays(input_feed, fed)
+            outputs = whole.run(arrays, past=past, wanted=places)
+            places = None
         later.answered()
         return outputs if places is None else [outputs[i] for i in places]
 

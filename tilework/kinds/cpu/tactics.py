@@ -23,6 +23,7 @@ from tilework.space.nest import BlockNest
 from tilework.space.packings import Packed
 from tilework.target import Target
 from tilework.te.expr import Axis, Expr, Logic, Read, binary, compare, walk
+from tilework.te.functions import select
 from tilework.te.tensor import Operation
 
 _CLAIMED_BYTES = 1 << 20
@@ -31,6 +32,9 @@ _STREAMED_BYTES, _STREAMED_OF_BYTES = 1 << 20, 1 << 17
 """The least weights that are asked for ahead; and where each is a byte."""
 _FEW_TILES, _FEW_OF_BYTES = 2, 1 << 14
 """Register tiles of rows that a computed matrix is asked ahead for, and its least size."""
+_FAR, _NEAR = 8192, 1536
+"""Bytes ahead that a line is asked for; and of what one tile of rows reads at the speed of memory,
+on cores whose own prefetching requests from farther away get in the way of."""
 _SET_BYTES = 1024
 _WORD = "int32"
 """Weights of few bits are held in words: `tilework.ops.packed`."""
@@ -79,29 +83,34 @@ class CpuTactics(Tactics):
     @override
     def streamed(
         self, target: Target, nest: BlockNest, weight: Operation, packed: Packed
-    ) -> bool | Expr:
-        """Whether packed weights come from memory, more slowly than they are used.
+    ) -> int | Expr:
+        """How far ahead to ask for packed weights that come more slowly than they are used.
 
         Weights of a megabyte come from memory in every run, for other layers' weights pass
         through the caches between two; smaller ones of bytes come from there or from L3, which
         asking ahead helps as well. While they are used for the first of several register
         tiles, the processor itself does not fetch them far enough ahead. Weights that are read
-        only once keep memory busy as it is, but for two cases: behind a mesh of many cores the
-        way is longer than the processor looks ahead, and between two words of few bits there is
-        so much unpacking that the next loads do not begin in time.
+        only once keep memory busy as it is, but for three cases: behind a mesh of many cores the
+        way is longer than the processor looks ahead; between two words of few bits there is so
+        much unpacking that the next loads do not begin in time; and a Zen 4 reads memory faster
+        that it is asked for a little ahead. What it reads of L3 is slower then, so that this goes
+        for words, and for rows that a run decides: a decoder's tokens.
         """
+        cpu = CpuTarget.of(target)
         least = _STREAMED_OF_BYTES if dtype_bytes(weight.dtype) == 1 else _STREAMED_BYTES
         large = _at_least(nbytes(packed.packing.packed_shape, weight.dtype), least)
-        if weight.dtype == _WORD or has_mesh(CpuTarget.of(target)):
-            return large
+        word, near = weight.dtype == _WORD, cpu.mcpu == "znver4"
+        if has_mesh(cpu) or (word and not near):
+            return _bytes(large, _FAR)
         used = {axis for axis, _ in packed.loops}
         others = [a for a in nest.block.spatial if a not in used]
-        several = [_at_least(a.extent, int(nest.tiles[a][-1][0]) + 1) for a in others]
-        return _all(large, _any(*several))
+        several = _any(*[_at_least(a.extent, int(nest.tiles[a][-1][0]) + 1) for a in others])
+        once = _NEAR if near and (word or isinstance(several, Expr)) else 0
+        return _bytes(large, _bytes(several, _FAR, once))
 
     @override
-    def ahead(self, nest: BlockNest, read: Read) -> bool | Expr:
-        """Whether a matrix is read by so few rows that it comes from a far cache or memory.
+    def ahead(self, nest: BlockNest, read: Read) -> int | Expr:
+        """How far where a matrix is read by so few rows that it comes from L3 or memory.
 
         Keys and values of a decoder: between two tokens all weights pass through the caches. A
         register tile reads them across rows, or takes a part of each, which the processor does
@@ -110,10 +119,10 @@ class CpuTactics(Tactics):
         used = {n for index in read.indices for n in walk(index) if isinstance(n, Axis)}
         others = [a for a in nest.block.spatial if a not in used]
         if not any(a.open for a in used):
-            return False
+            return 0
         few = [_at_most(a.extent, _FEW_TILES * int(nest.tiles[a][-1][0])) for a in others]
         large = _at_least(nbytes(read.tensor.shape, read.dtype), _FEW_OF_BYTES)
-        return bool(others) and _all(large, *few)
+        return _bytes(_all(bool(others), large, *few), _FAR)
 
     @override
     def spread(self, shape: tuple[Extent, ...], dtype: str) -> tuple[Extent, ...]:
@@ -134,6 +143,13 @@ class CpuTactics(Tactics):
             return (*outer, rows, longer)
         alike = nbytes((last,), dtype) % (_SET_BYTES // 2) == 0
         return (*outer, rows // 2 * 2 + 1, longer if alike else last)
+
+
+def _bytes(condition: bool | Expr, then: int | Expr, otherwise: int = 0) -> int | Expr:
+    """A number where a condition holds, else another: known now, or in a run."""
+    if isinstance(condition, bool):
+        return then if condition else otherwise
+    return select(condition, const(then) if isinstance(then, int) else then, const(otherwise))
 
 
 def _at_least(extent: Extent, least: int) -> bool | Expr:

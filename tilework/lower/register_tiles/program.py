@@ -60,13 +60,12 @@ def lower(
     for nest in nests:
         _check_levels(nest.block)
     packed: dict[Operation, Packed] = {}
-    streamed: dict[Operation, bool | Expr] = {}
+    streamed: dict[Operation, int | Expr] = {}
     for nest in nests:
         own = packings(sketch.blocks, nest)
         packed |= own
-        predicates = {op: tactics.streamed(sketch.target, nest, op, p) for op, p in own.items()}
-        predicates |= {r.tensor.op: tactics.ahead(nest, r) for r in _computed(nest.block)}
-        streamed |= {op: when for op, when in predicates.items() if when is not False}
+        streamed |= {op: tactics.streamed(sketch.target, nest, op, p) for op, p in own.items()}
+        streamed |= {r.tensor.op: tactics.ahead(nest, r) for r in _computed(nest.block)}
     buffers = arguments(sketch, packed, streamed, {} if sketch.slabs else strides or {})
     ctx = LoweringContext(buffers, packed, tactics, lanes=tactics.masked_lanes(sketch.target))
     scattered = scattered_ops(sketch.blocks)

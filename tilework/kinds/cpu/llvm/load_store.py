@@ -19,7 +19,6 @@ from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa, vector_type
 from tilework.lower.ir import Buffer, Load
 from tilework.te.expr import Axis, Expr
 
-_PREFETCH_BYTES = 8192
 _PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 LoadKey = tuple[Buffer, Terms, Extent, int, Active, tuple[str, ...]]
 """Buffer, dynamic index terms, constant index, width, active lanes, guards."""
@@ -129,7 +128,7 @@ class LoadStore:
     def load_at(self, buffer: Buffer, pointer: str, width: int, active: Active) -> Ssa:
         """A load of ``width`` elements, of which the first ``active`` count."""
         pointer = self.guarded_pointer(buffer, pointer)
-        if buffer.streamed is not False and width * BYTES[buffer.dtype] == LINE_BYTES:
+        if buffer.streamed != 0 and width * BYTES[buffer.dtype] == LINE_BYTES:
             self.prefetch(pointer, buffer.streamed)
         kind = vector_type(buffer.dtype, width)
         if active != width:
@@ -150,18 +149,17 @@ class LoadStore:
             pointer = self.fn.emit(f"select i1 {guard}, ptr {pointer}, ptr {base}")
         return pointer
 
-    def prefetch(self, pointer: str, when: bool | Expr) -> None:
-        """Ask L2 for the line that a stream of loads reaches some hundred cycles later.
+    def prefetch(self, pointer: str, distance: int | Expr) -> None:
+        """Ask L2 for the line that a stream of loads reaches so many bytes later.
 
         Where a run says that it does not pay, the line that is loaded now: no branch, no traffic.
         """
         self.declarations.declare(_PREFETCH)
-        distance = str(_PREFETCH_BYTES)
-        if isinstance(when, Expr):
-            cond, depth = self.addresses.integers.int_value(when)
-            text = f"select i1 {cond}, i64 {_PREFETCH_BYTES}, i64 0"
-            distance = self.fn.hoist(depth, text, text)
-        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {distance}")
+        if isinstance(distance, Expr):
+            by, _ = self.addresses.integers.int_value(distance)
+        else:
+            by = str(distance)
+        ahead = self.fn.emit(f"getelementptr i8, ptr {pointer}, i64 {by}")
         self.fn.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
 
     # -- stores -----------------------------------------------------------------------------

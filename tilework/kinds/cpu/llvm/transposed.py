@@ -70,7 +70,7 @@ class TransposedLoads:
         if lane.some is not None and range_of(buffer.size)[0] < SIDE:
             return None
         first = const - at % SIDE
-        ahead = buffer.streamed is not False and at % _LINE < SIDE
+        ahead = buffer.streamed != 0 and at % _LINE < SIDE
         rows = []
         for i in range(lane.active):
             pointer = memory.addresses.pointer(buffer, terms, first + i * step)
