@@ -110,6 +110,27 @@ def test_others_stay(equation, shapes):
     assert all("sums" not in n.attrs for n in byte_products(net).nodes)
 
 
+@pytest.mark.parametrize(
+    ("between", "point", "fits"),
+    [("int32", 9, True), ("float32", 9, True), ("float32", 9.5, False)],
+)
+def test_differences_of_bytes(between, point, fits):
+    b = Builder("differences")
+    x = [b.input("x", (2, 33, 8), "uint8"), b.input("w", (2, 8, 5), "int8")]
+    zeros = [point, -3]
+    read = [
+        b.op("subtract", b.op("cast", v, to=between), b.constant(np.asarray(z, between)))
+        for v, z in zip(x, zeros, strict=True)
+    ]
+    net = b.finish([b.op("einsum", *read, equation="hik,hkj->hij")])
+    data = drawn(net)
+    (got,) = run_plan(net, *data, target=Target(x86("znver4", 1)))
+    wide = [v.astype(np.float64) - z for v, z in zip(data, zeros, strict=True)]
+    np.testing.assert_array_equal(got, (wide[0] @ wide[1]).astype(between))
+    sums = [n.attrs.get("sums") for n in byte_products(net).nodes if n.op == "einsum"]
+    assert (sums == ["int32"]) is fits
+
+
 def test_values_that_others_read_stay():
     b = Builder("shared")
     x = b.op("dequantize", b.input("x", (40, 8), "uint8"), *scalar(b))

@@ -8,7 +8,8 @@ instruction takes them::
         ->  requantize(einsum(x, w'; sums="int32") - zw' * sums of x - zx * sums of w, init, ...)
 
 with ``w' = w - 128``, which has a sign, in groups (`tilework.graph.paired`), and what both zero
-points make of each other, ``init``. Sums are exact, and are scaled once, as ONNX Runtime does.
+points make of each other, ``init``. Sums are exact, and are scaled once, as ONNX Runtime does. So
+are those of operators that say so: ``einsum(int32(x) - zx, int32(w) - zw)``, or in float32.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 
 import numpy as np
 
+from tilework.dtypes import integer_range
 from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators.base import BYTES
@@ -38,8 +40,6 @@ def byte_products(net: Network) -> Network:
     Args:
         net: after all passes.
     """
-    if not any(n.op == "dequantize" for n in net.nodes):
-        return net
     matches = {m.last.name: m for m in (_match(net, n) for n in net.nodes) if m is not None}
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
@@ -65,14 +65,16 @@ class _Match:
     Attributes:
         groups: how it is computed.
         operands: data and matrix.
-        y: what the result is quantised to; None where it is dequantised.
+        y: what the result is quantised to; None where it is dequantised, or stays as it is.
         last: the node whose value is replaced.
+        whole: whether that is the sums.
     """
 
     groups: Groups
     operands: tuple[_Bytes, ...]
     y: Parameters | None
     last: Node
+    whole: bool
 
 
 def _match(net: Network, node: Node) -> _Match | None:
@@ -85,18 +87,35 @@ def _match(net: Network, node: Node) -> _Match | None:
         return None
     readers = net.consumers[node.name] if net.alone(node.name) else ()
     y = _parameters(net, readers[0]) if readers and readers[0].op == "quantize" else None
-    return _Match(groups, known, y, node if y is None else readers[0])
+    whole = net.types[node.name].dtype == "int32"
+    return _Match(groups, known, y, node if y is None else readers[0], whole)
 
 
 def _bytes(net: Network, value: str) -> _Bytes | None:
-    """What a value is dequantised from, and perhaps seen in another shape."""
+    """The bytes that a value is dequantised from, or differences of, and perhaps a view of."""
     shape, node = net.types[value].shape, net.producer.get(value)
     while node is not None and node.op == "reshape":
         node = net.producer.get(node.inputs[0])
-    if node is None or node.op != "dequantize":
+    if node is None:
         return None
-    means = _parameters(net, node)
-    return None if means is None else _Bytes(node.inputs[0], known_shape(shape), means)
+    numbers, means = node.inputs[0], None
+    if node.op == "dequantize":
+        means = _parameters(net, node)
+    elif node.op in ("cast", "subtract"):
+        point = net.constants.get(node.inputs[1]) if node.op == "subtract" else np.int32(0)
+        wide = node if node.op == "cast" else net.producer.get(numbers)
+        if wide is not None and wide.op == "cast" and point is not None and point.size == 1:
+            numbers, dtype = wide.inputs[0], net.types[wide.inputs[0]].dtype
+            number = float(point.reshape(()))
+            known = dtype in BYTES and net.types[value].dtype in ("int32", "float32")
+            if known and number.is_integer() and number in _values(dtype):
+                means = Parameters(np.float32(1), int(number), dtype)
+    return None if means is None else _Bytes(numbers, known_shape(shape), means)
+
+
+def _values(dtype: str) -> range:
+    low, high = integer_range(dtype)
+    return range(low, high + 1)
 
 
 def _parameters(net: Network, node: Node) -> Parameters | None:
@@ -125,6 +144,8 @@ def _built(b: Builder, match: _Match) -> str:
             acc = b.op("add", acc, _sums(b, groups, values[i], i, -other))
     init = groups.size[groups.summed] * math.prod(zeros)
     scale, name = x.means.scale * w.means.scale, match.last.name
+    if match.whole:
+        return b.op("add", acc, b.constant(np.asarray(init, np.int32), "init"), name=name)
     if y is None:
         parts = b.constant(np.asarray(scale), "scale"), b.constant(np.asarray(-init, np.int32))
         return b.op("dequantize", acc, *parts, name=name)
