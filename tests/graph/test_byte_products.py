@@ -8,19 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.graph.run_plan import run_plan
+from tests.graph.run_symbolic import feeds_at, point_of, run_at
 from tests.hosts import x86
 from tilework.graph import Builder, Network, plan
 from tilework.graph.byte_products import byte_products
+from tilework.graph.operators import Shape
 from tilework.graph.passes import optimize
+from tilework.index.symbols import symbol
 from tilework.target import Target
 
 RNG = np.random.default_rng(0)
 SCALES = np.float32(0.02), np.float32(0.03), np.float32(1.7)
 
 
-def product(
-    equation: str, shapes: tuple[tuple[int, ...], ...], zeros: tuple[np.generic, ...]
-) -> Network:
+def product(equation: str, shapes: tuple[Shape, ...], zeros: tuple[np.generic, ...]) -> Network:
     """A product of two inputs of bytes; a third zero point: of the bytes that it returns."""
     b = Builder("product")
     parts = [
@@ -129,6 +130,25 @@ def test_differences_of_bytes(between, point, fits):
     np.testing.assert_array_equal(got, (wide[0] @ wide[1]).astype(between))
     sums = [n.attrs.get("sums") for n in byte_products(net).nodes if n.op == "einsum"]
     assert (sums == ["int32"]) is fits
+
+
+@pytest.mark.parametrize(
+    ("equation", "lengths", "whole_sums"),
+    [
+        ("ihd,jhd->hij", [("s", 2, 8)] * 2, True),
+        ("hij,jhd->hid", [(2, "s", "s"), ("s", 2, 5)], False),  # perhaps no whole groups
+    ],
+)
+def test_lengths_that_a_run_brings(equation, lengths, whole_sums):
+    s, zeros = symbol("s", 1, 64), (U8(3), U8(200), S8(-1))
+    shapes = tuple(tuple(s if n == "s" else n for n in shape) for shape in lengths)
+    net = product(equation, shapes, zeros)
+    p = plan(net, "f32", Target(x86("znver4", 1)))
+    assert any(t.dtype == "int32" for c in p.calls for t in c.dag.tensors) is whole_sums
+    for n in (1, 5, 64) if whole_sums else ():
+        at = point_of(net, {"s": n})
+        x = feeds_at(net, at, 256)
+        np.testing.assert_array_equal(run_at(p, at, *x)[0], whole(equation, zeros, *x))
 
 
 def test_values_that_others_read_stay():

@@ -21,10 +21,10 @@ import numpy as np
 from tilework.dtypes import integer_range
 from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.graph.operators.base import BYTES
+from tilework.graph.operators.base import BYTES, Shape
 from tilework.graph.paired import Groups
 from tilework.graph.passes._quantised import FITS, FLIP, Parameters, plain_scales
-from tilework.index.extents import known_shape
+from tilework.index.extents import known
 
 _GROUP = 4
 """Terms that one instruction takes."""
@@ -54,7 +54,7 @@ class _Bytes:
     """An operand: bytes by name, its shape, and what they mean."""
 
     value: str
-    shape: tuple[int, ...]
+    shape: Shape
     means: Parameters
 
 
@@ -79,16 +79,16 @@ class _Match:
 
 def _match(net: Network, node: Node) -> _Match | None:
     groups = Groups.of(net, node, _GROUP)
-    if groups is None or groups.size[groups.summed] > _MOST_TERMS:
+    if groups is None or known(groups.size[groups.summed]) > _MOST_TERMS:
         return None
     operands = [_bytes(net, v) for v in node.inputs]
-    known = tuple(o for o in operands if o is not None)
-    if len(known) < len(operands):
+    found = tuple(o for o in operands if o is not None)
+    if len(found) < len(operands):
         return None
     readers = net.consumers[node.name] if net.alone(node.name) else ()
     y = _parameters(net, readers[0]) if readers and readers[0].op == "quantize" else None
     whole = net.types[node.name].dtype == "int32"
-    return _Match(groups, known, y, node if y is None else readers[0], whole)
+    return _Match(groups, found, y, node if y is None else readers[0], whole)
 
 
 def _bytes(net: Network, value: str) -> _Bytes | None:
@@ -107,10 +107,10 @@ def _bytes(net: Network, value: str) -> _Bytes | None:
         if wide is not None and wide.op == "cast" and point is not None and point.size == 1:
             numbers, dtype = wide.inputs[0], net.types[wide.inputs[0]].dtype
             number = float(point.reshape(()))
-            known = dtype in BYTES and net.types[value].dtype in ("int32", "float32")
-            if known and number.is_integer() and number in _values(dtype):
+            plain = dtype in BYTES and net.types[value].dtype in ("int32", "float32")
+            if plain and number.is_integer() and number in _values(dtype):
                 means = Parameters(np.float32(1), int(number), dtype)
-    return None if means is None else _Bytes(numbers, known_shape(shape), means)
+    return None if means is None else _Bytes(numbers, shape, means)
 
 
 def _values(dtype: str) -> range:
@@ -142,7 +142,7 @@ def _built(b: Builder, match: _Match) -> str:
     for i, other in enumerate(reversed(zeros)):
         if other:
             acc = b.op("add", acc, _sums(b, groups, values[i], i, -other))
-    init = groups.size[groups.summed] * math.prod(zeros)
+    init = known(groups.size[groups.summed]) * math.prod(zeros)
     scale, name = x.means.scale * w.means.scale, match.last.name
     if match.whole:
         return b.op("add", acc, b.constant(np.asarray(init, np.int32), "init"), name=name)

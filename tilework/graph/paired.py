@@ -10,13 +10,14 @@ beside each other first::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from string import ascii_letters
 
 from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.index.extents import known_shape
-from tilework.index.symbols import symbols_of
+from tilework.index.extents import Extent, known
+from tilework.index.symbols import is_static, range_of, symbols_of
 from tilework.ops.einsum import Equation, extents, parse
 
 _PAIR = 2
@@ -30,13 +31,13 @@ class Groups:
 
     Attributes:
         form: its equation.
-        size: the extent of each label.
+        size: the extent of each label; that of what is summed is known.
         at: the operand that vectors are of; the sum is over the last axis of the other.
         terms: of a group.
     """
 
     form: Equation
-    size: dict[str, int]
+    size: dict[str, Extent]
     at: int
     terms: int
 
@@ -46,10 +47,10 @@ class Groups:
         if node.op != "einsum" or len(node.inputs) != 2 or "sums" in node.attrs:
             return None
         shapes = [net.types[v].shape for v in node.inputs]
-        if any(v in net.constants for v in node.inputs) or any(map(symbols_of, shapes)):
+        if any(v in net.constants for v in node.inputs):
             return None
         form = parse(node.attrs["equation"])
-        size = {n: known_shape((s,))[0] for n, s in extents(form, shapes).items()}
+        size = extents(form, shapes)
         at = _matrix(form, size, terms)
         if at is None or any(
             tuple(size[n] for n in labels) != shape
@@ -67,7 +68,7 @@ class Groups:
         """The product of operands like the node's, in groups."""
         form, summed, last = self.form, self.summed, self.form.result[-1]
         term = next(c for c in ascii_letters if c not in str(form))
-        groups = self.size | {summed: self.size[summed] // self.terms, term: self.terms}
+        groups = self.size | {summed: known(self.size[summed]) // self.terms, term: self.terms}
         split = [labels.replace(summed, summed + term) for labels in form.operands]
         values = [
             b.op("reshape", v, shape=tuple(groups[n] for n in labels))
@@ -86,7 +87,8 @@ def pair_products(net: Network) -> Network:
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
         pairs = Groups.of(net, node, _PAIR)
-        if pairs is None or any(net.types[v].dtype != "float32" for v in node.inputs):
+        types = [net.types[v] for v in node.inputs]
+        if pairs is None or any(t.dtype != "float32" or symbols_of(t.shape) for t in types):
             return None
         return pairs.product(b, inputs, node.name)
 
@@ -102,7 +104,7 @@ def in_pairs(net: Network, node: Node) -> bool:
     return a[-1:] == b[-1:] and all(end == (_PAIR,) for end in ends)
 
 
-def _matrix(form: Equation, size: dict[str, int], terms: int) -> int | None:
+def _matrix(form: Equation, size: dict[str, Extent], terms: int) -> int | None:
     """The operand that vectors are of, if the sum is over the last axis of the other alone."""
     if any(len(set(labels)) < len(labels) for labels in form.operands) or not form.result:
         return None
@@ -113,8 +115,7 @@ def _matrix(form: Equation, size: dict[str, int], terms: int) -> int | None:
         return None
     (at,), (one,) = holders, summed
     data, weight = form.operands[1 - at], form.operands[at]
-    rows = 1
-    for n in data:
-        rows *= size[n] if n not in weight else 1
-    fit = data[-1] == one and one in weight and size[one] % terms == 0
+    rows = math.prod(range_of(size[n])[1] for n in data if n not in weight)
+    count = size[one] if is_static((size[one],)) else 1
+    fit = data[-1] == one and one in weight and known(count) % terms == 0
     return at if fit and rows >= _LEAST_ROWS else None
