@@ -82,13 +82,13 @@ def _match(net: Network, node: Node) -> _Match | None:
     if groups is None or known(groups.size[groups.summed]) > _MOST_TERMS:
         return None
     operands = [_bytes(net, v) for v in node.inputs]
-    found = tuple(o for o in operands if o is not None)
-    if len(found) < len(operands):
+    dequantised = tuple(o for o in operands if o is not None)
+    if len(dequantised) < len(operands):
         return None
     readers = net.consumers[node.name] if net.alone(node.name) else ()
     y = _parameters(net, readers[0]) if readers and readers[0].op == "quantize" else None
     whole = net.types[node.name].dtype == "int32"
-    return _Match(groups, found, y, node if y is None else readers[0], whole)
+    return _Match(groups, dequantised, y, node if y is None else readers[0], whole)
 
 
 def _bytes(net: Network, value: str) -> _Bytes | None:
@@ -110,7 +110,9 @@ def _bytes(net: Network, value: str) -> _Bytes | None:
             plain = dtype in BYTES and net.types[value].dtype in ("int32", "float32")
             if plain and number.is_integer() and number in _values(dtype):
                 means = Parameters(np.float32(1), int(number), dtype)
-    return None if means is None else _Bytes(numbers, shape, means)
+    if means is None or numbers in net.constants:
+        return None
+    return _Bytes(numbers, shape, means)
 
 
 def _values(dtype: str) -> range:
