@@ -1,7 +1,8 @@
-"""Products of two computed operands, as of attention, in pairs of the terms that they sum.
+"""Products of two computed operands, as of attention, in groups of the terms that they sum.
 
-An instruction on pairs takes neighbours in memory of both operands. One has them where what is
-summed is its last axis; of the other, pairs are put beside each other first::
+An instruction on groups takes neighbours in memory of both operands: pairs of bfloat16, fours of
+bytes. One has them where what is summed is its last axis; of the other, those of a group are put
+beside each other first::
 
     s[h, i, j] = sum over d: q[i, h, d] * k[j, h, d]
                = sum over d, p: q[i, h, d, p] * k'[h, d, j, p]     k' = transpose(reshape(k))
@@ -9,50 +10,87 @@ summed is its last axis; of the other, pairs are put beside each other first::
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from string import ascii_letters
 
+from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.index.extents import known_shape
-from tilework.index.symbols import symbols_of
+from tilework.index.extents import Extent, known
+from tilework.index.symbols import is_static, range_of, symbols_of
 from tilework.ops.einsum import Equation, extents, parse
 
 _PAIR = 2
 _LEAST_ROWS = 32
-"""Rows that multiply each pair, from which on it pays to put them beside each other."""
+"""Rows that multiply each group, from which on it pays to put its terms beside each other."""
+
+
+@frozen
+class Groups:
+    """A product of two operands whose terms can be taken in groups.
+
+    Attributes:
+        form: its equation.
+        size: the extent of each label; that of what is summed is known.
+        at: the operand that vectors are of; the sum is over the last axis of the other.
+        terms: of a group.
+    """
+
+    form: Equation
+    size: dict[str, Extent]
+    at: int
+    terms: int
+
+    @staticmethod
+    def of(net: Network, node: Node, terms: int) -> Groups | None:
+        """Those of a node; None where it is no such product, or one of few rows."""
+        if node.op != "einsum" or len(node.inputs) != 2 or "sums" in node.attrs:
+            return None
+        shapes = [net.types[v].shape for v in node.inputs]
+        if any(v in net.constants for v in node.inputs):
+            return None
+        form = parse(node.attrs["equation"])
+        size = extents(form, shapes)
+        at = _matrix(form, size, terms)
+        if at is None or any(
+            tuple(size[n] for n in labels) != shape
+            for labels, shape in zip(form.operands, shapes, strict=True)
+        ):
+            return None
+        return Groups(form, size, at, terms)
+
+    @property
+    def summed(self) -> str:
+        """The label that is summed."""
+        return self.form.operands[1 - self.at][-1]
+
+    def product(self, b: Builder, inputs: Sequence[str], name: str, **attrs: str) -> str:
+        """The product of operands like the node's, in groups."""
+        form, summed, last = self.form, self.summed, self.form.result[-1]
+        term = next(c for c in ascii_letters if c not in str(form))
+        groups = self.size | {summed: known(self.size[summed]) // self.terms, term: self.terms}
+        split = [labels.replace(summed, summed + term) for labels in form.operands]
+        values = [
+            b.op("reshape", v, shape=tuple(groups[n] for n in labels))
+            for v, labels in zip(inputs, split, strict=True)
+        ]
+        others = (n for n in form.operands[self.at] if n not in (summed, last))
+        order, own = "".join((*others, summed, last, term)), split[self.at]
+        values[self.at] = b.op("transpose", values[self.at], perm=tuple(map(own.index, order)))
+        split[self.at] = order
+        equation = str(Equation(tuple(split), form.result))
+        return b.op("einsum", *values, name=name, equation=equation, **attrs)
 
 
 def pair_products(net: Network) -> Network:
     """Put pairs of a computed matrix beside each other, where products sum over its rows."""
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
-        if node.op != "einsum" or len(inputs) != 2:
+        pairs = Groups.of(net, node, _PAIR)
+        types = [net.types[v] for v in node.inputs]
+        if pairs is None or any(t.dtype != "float32" or symbols_of(t.shape) for t in types):
             return None
-        shapes = [net.types[v].shape for v in node.inputs]
-        fit = all(net.types[v].dtype == "float32" for v in node.inputs)
-        if not fit or any(v in net.constants for v in node.inputs) or any(map(symbols_of, shapes)):
-            return None
-        form = parse(node.attrs["equation"])
-        size = {n: known_shape((s,))[0] for n, s in extents(form, shapes).items()}
-        at = _matrix(form, size)
-        if at is None or any(
-            tuple(size[n] for n in labels) != shape
-            for labels, shape in zip(form.operands, shapes, strict=True)
-        ):
-            return None
-        summed, last = form.operands[1 - at][-1], form.result[-1]
-        pair = next(c for c in ascii_letters if c not in str(form))
-        halves = size | {summed: size[summed] // _PAIR, pair: _PAIR}
-        split = [labels.replace(summed, summed + pair) for labels in form.operands]
-        values = [
-            b.op("reshape", v, shape=tuple(halves[n] for n in labels))
-            for v, labels in zip(inputs, split, strict=True)
-        ]
-        others = (n for n in form.operands[at] if n not in (summed, last))
-        order = "".join((*others, summed, last, pair))
-        values[at] = b.op("transpose", values[at], perm=tuple(split[at].index(n) for n in order))
-        split[at] = order
-        equation = str(Equation(tuple(split), form.result))
-        return b.op("einsum", *values, name=node.name, equation=equation)
+        return pairs.product(b, inputs, node.name)
 
     return rewrite(net, rule)
 
@@ -66,7 +104,7 @@ def in_pairs(net: Network, node: Node) -> bool:
     return a[-1:] == b[-1:] and all(end == (_PAIR,) for end in ends)
 
 
-def _matrix(form: Equation, size: dict[str, int]) -> int | None:
+def _matrix(form: Equation, size: dict[str, Extent], terms: int) -> int | None:
     """The operand that vectors are of, if the sum is over the last axis of the other alone."""
     if any(len(set(labels)) < len(labels) for labels in form.operands) or not form.result:
         return None
@@ -77,8 +115,7 @@ def _matrix(form: Equation, size: dict[str, int]) -> int | None:
         return None
     (at,), (one,) = holders, summed
     data, weight = form.operands[1 - at], form.operands[at]
-    rows = 1
-    for n in data:
-        rows *= size[n] if n not in weight else 1
-    fit = data[-1] == one and one in weight and size[one] % _PAIR == 0
+    rows = math.prod(range_of(size[n])[1] for n in data if n not in weight)
+    count = size[one] if is_static((size[one],)) else 1
+    fit = data[-1] == one and one in weight and known(count) % terms == 0
     return at if fit and rows >= _LEAST_ROWS else None

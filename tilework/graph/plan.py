@@ -10,6 +10,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.blocks import attention, in_blocks, root_of
+from tilework.graph.byte_products import byte_products
 from tilework.graph.declare import Declared, declare_nodes
 from tilework.graph.dequantised import read_as_stored, whole_numbers
 from tilework.graph.elements import require_elements
@@ -47,6 +48,7 @@ class _Ways(NamedTuple):
     reads_through_indices: bool
     joins_windows: tuple[str, ...]
     stores_words: bool
+    multiplies_bytes: bool
     looks_up_bytes: bool
     bounds_weights: bool
     repeats: bool
@@ -108,6 +110,8 @@ def _plan(
     if precision != "f32":
         net = floats_for_bytes(net)
     joined = {*ways.joins_windows} - ({"bfloat16"} if precision != "bf16" else set())
+    if ways.multiplies_bytes:
+        net = byte_products(net)
     if ways.looks_up_bytes:
         net = tabulate_bytes(net)
     if joined:

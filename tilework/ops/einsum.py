@@ -75,19 +75,22 @@ def extents(equation: Equation, shapes: Sequence[Sequence[Extent]]) -> dict[str,
     return extent_of
 
 
-def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = ()) -> te.Tensor:
+def einsum(
+    equation: str, *operands: te.Tensor, layout_free: Collection[str] = (), sums: str = ""
+) -> te.Tensor:
     """Product of ``operands``, summed over all labels that the result lacks.
 
     An operand that varies along the result's last axis, but not along its own last axis, is
     transposed first, by a stage of its own that a schedule may compute per tile: what a vector
     of results multiplies is then contiguous. Constants need none, they are packed; nor does an
-    operand whose elements are used once, nor one of narrow floats in pairs: behind that axis, both
-    operands have one that is summed.
+    operand whose elements are used once, nor one of narrow floats or bytes in groups: behind that
+    axis, both operands have one that is summed.
 
     Args:
         equation: as `parse` takes it; a label may be repeated within an operand (a diagonal).
         operands: as many as the equation has.
         layout_free: names of operands that are constants, whose layout the schedule may change.
+        sums: the element type of factors and sums, where it is another: int32 for bytes.
 
     Raises:
         ValueError: the operands do not fit the equation.
@@ -101,9 +104,9 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
         i = 0 if last in labels[0] else 1
         others = [n for n in labels[1 - i] if n in form.result and n not in labels[i]]
         reused = any(size[n] != 1 for n in others)
-        pairs = labels[0][-1:] == labels[1][-1:] and labels[i][-2:-1] == last
-        narrow = tensors[i].dtype in NARROW_FLOATS
-        if reused and tensors[i].name not in layout_free and not (pairs and narrow):
+        groups = labels[0][-1:] == labels[1][-1:] and labels[i][-2:-1] == last
+        narrow = tensors[i].dtype in NARROW_FLOATS or bool(sums)
+        if reused and tensors[i].name not in layout_free and not (groups and narrow):
             labels[i], tensors[i] = _last(labels[i], tensors[i], last)
     axes = {n: te.reduce_axis(size[n], _axis_name(n)) for n in summed}
 
@@ -111,7 +114,7 @@ def einsum(equation: str, *operands: te.Tensor, layout_free: Collection[str] = (
         at: dict[str, te.Expr] = {**dict(zip(form.result, out, strict=True)), **axes}
         value: te.Expr | None = None
         for x, names in zip(tensors, labels, strict=True):
-            factor = computed(x[_indices(x, names, at, size)])
+            factor = computed(x[_indices(x, names, at, size)], sums)
             value = factor if value is None else value * factor
         assert value is not None
         return te.sum(value, axis=list(axes.values())) if axes else value

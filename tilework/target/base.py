@@ -149,6 +149,11 @@ class Target:
         return False
 
     @property
+    def multiplies_bytes(self) -> bool:
+        """Whether products of bytes, put in groups first, take less than those of float32."""
+        return False
+
+    @property
     def looks_up_bytes(self) -> bool:
         """Whether functions of a byte are tables; `graph.tabulated`."""
         return False

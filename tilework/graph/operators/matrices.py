@@ -11,7 +11,6 @@ from tilework.graph.operators.base import (
     Operator,
     Pattern,
     Shape,
-    shaped,
     summed,
 )
 from tilework.ops.einsum import extents as label_extents
@@ -59,11 +58,12 @@ def _einsum(shapes: Sequence[Shape], attrs: Attrs) -> Shape:
 
 
 def _declare_einsum(a: Attrs, t: Sequence[te.Tensor], free: bool) -> te.Tensor:
-    return ops.einsum(a["equation"], *t, layout_free=(t[1].name,) if free else ())
+    names = (t[1].name,) if free else ()
+    return ops.einsum(a["equation"], *t, layout_free=names, sums=a.get("sums", ""))
 
 
 OPERATORS = (
     Operator("dense", summed(_dense, NUMBERS), _declare_dense, Pattern.ANCHOR),
     Operator("matmul", summed(_matmul, NUMBERS), _declare_matmul, Pattern.ANCHOR),
-    Operator("einsum", shaped(_einsum, NUMBERS), _declare_einsum, Pattern.ANCHOR),
+    Operator("einsum", summed(_einsum, NUMBERS), _declare_einsum, Pattern.ANCHOR),
 )

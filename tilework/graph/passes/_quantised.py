@@ -15,6 +15,8 @@ from tilework.graph.operators.base import BYTES
 _SCALES = (1e-30, 1e30)
 FLIP = 128
 """What is between the numbers of one byte as uint8 and as int8."""
+FITS = 0.99
+"""Sums of 32 bits times as much, and a zero point, are within 32 bits."""
 
 
 @frozen

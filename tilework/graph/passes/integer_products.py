@@ -14,6 +14,7 @@ from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators import CONVOLUTIONS, Shape
 from tilework.graph.passes._quantised import (
+    FITS,
     FLIP,
     Computed,
     Parameters,
@@ -30,8 +31,6 @@ _GROUP = 4
 """Channels that one instruction takes together."""
 _CLOSE = 1e-5
 """A bias of so nearly the scale of the sums is a bias in their integers."""
-_FITS = 0.99
-"""Sums times as much, and a zero point, are within 32 bits."""
 
 
 def integer_products(net: Network) -> Network:
@@ -265,7 +264,7 @@ class _Integers:
         zero = b.constant(np.asarray(y.zero, y.dtype), "zero")
         scale = (of_sums / y.scale).astype(np.float32)
         parts = self._vector(init.astype(np.int32)), self._vector(scale)
-        fits = {"fits": True} if scale.max() <= _FITS else {}
+        fits = {"fits": True} if scale.max() <= FITS else {}
         out = b.op("requantize", acc, *parts, zero, name=m.last.name, **fits)
         low, high = (self._quantized(v, y) for v in (m.low, m.high))
         if (low, high) != integer_range(y.dtype):

@@ -162,6 +162,11 @@ class CpuTarget(Target):
         return True
 
     @property
+    def multiplies_bytes(self) -> bool:
+        """With VNNI four products and their sum are one instruction."""
+        return not {"avx512vnni", "avxvnni"}.isdisjoint(self.features)
+
+    @property
     def looks_up_bytes(self) -> bool:
         """Four registers hold a table, and two instructions look into it."""
         return "avx512vbmi" in self.features
