@@ -152,10 +152,12 @@ class Images(nn.Module):
         self.first, self.how = nn.Conv2d(3, 4, 3, stride=2, padding=1), how
 
     def forward(self, x):
-        (h, w), y = x.shape[-2:], self.first(x)
+        (n, _, h, w), y = x.shape, self.first(x)
         y = nn.functional.interpolate(y, size=(h, w), **self.how)
         y = nn.functional.pad(y, (0, -w % 4, 0, -h % 4))
-        return torch.roll(y, (-2, 1), (2, 3)) / y.std((2, 3), keepdim=True)
+        y = torch.roll(y, (-2, 1), (2, 3)) / y.std((2, 3), keepdim=True)
+        rows = torch.arange(h // 2).float().repeat(n, w // 2).view(n, -1, h // 2)
+        return y, rows.transpose(1, 2) @ rows, nn.functional.adaptive_avg_pool2d(y, 1)
 
 
 @pytest.mark.parametrize(

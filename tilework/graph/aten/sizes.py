@@ -69,7 +69,8 @@ class Sizes:
         if kind == "Pow" and isinstance(parts[1], int) and parts[1] >= 0:
             return math.prod([parts[0]] * parts[1])
         if kind in ("FloorDiv", "CleanDiv"):
-            return parts[0] // parts[1]
+            whole, by = expr.args if isinstance(parts[1], int) else _shortened(*expr.args)
+            return self._extent(whole, env) // self._extent(by, env)
         if kind in ("Mod", "PythonMod"):
             return parts[0] - parts[0] // parts[1] * parts[1]
         raise NetworkError(f"the size {expr} is no arithmetic of whole numbers")
@@ -92,6 +93,14 @@ class Sizes:
             low, high = min(low, now), max(high, now)
         near = (now // 4, now, 4 * now)
         return symbol(name, low, high, [min(max(n, low), high) for n in near])
+
+
+def _shortened(whole: Any, by: Any) -> tuple[Any, Any]:
+    """Two formulas of SymPy without the factors that they share: of all pixels, and of a row."""
+    from sympy import cancel, fraction  # type: ignore[import-untyped]
+
+    short: tuple[Any, Any] = fraction(cancel(whole / by))
+    return short
 
 
 def hints(sizes: Sequence[int | torch.SymInt]) -> tuple[int, ...]:

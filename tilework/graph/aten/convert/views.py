@@ -9,7 +9,7 @@ import numpy as np
 
 from tilework.dtypes import numpy_dtype
 from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Value
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known_shape
 
 
 def _reshape(c: AtenContext, x: Any, *args: Any) -> Value:
@@ -40,6 +40,18 @@ def _expand(c: AtenContext, x: Any, shape: Any, **kwargs: Any) -> Value:
     return c.expand(c.value(x), c.result_shape())
 
 
+def _as_strided(
+    c: AtenContext, x: Any, size: Any, stride: Any, offset: int | None = None
+) -> Value:
+    """Only what changes nothing but the strides of single elements, as pooling writes it."""
+    v = c.value(x)
+    own = map(c.extent, c.node.all_input_nodes[0].meta["val"].stride())
+    moves = any(a != b and n != 1 for a, b, n in zip(own, stride, c.shape(v), strict=False))
+    if offset or tuple(size) != c.shape(v) or moves:
+        raise Unsupported("of another layout")
+    return v
+
+
 def _concat(c: AtenContext, tensors: Sequence[Any], dim: int = 0) -> Value:
     dtype = c.output_dtype()
     values = [c.value(x, dtype) for x in tensors if 0 not in c.shape(x)]
@@ -58,13 +70,18 @@ def _stack(c: AtenContext, tensors: Sequence[Any], dim: int = 0) -> Value:
     return values[0] if len(values) == 1 else c.op("concat", *values, axis=axis)
 
 
-def _repeat(c: AtenContext, x: Any, repeats: Sequence[int]) -> Value:
+def _repeat(c: AtenContext, x: Any, repeats: Sequence[Extent]) -> Value:
     v = c.value(x)
     own = (1,) * (len(repeats) - c.rank(v)) + c.shape(v)
     v = c.reshape(v, own)
     if set(repeats) <= {1}:
         return v
-    return c.op("tile", v, factors=tuple(int(r) for r in repeats))
+    factors = tuple(int(r) for r in repeats if isinstance(r, int))
+    if len(factors) == len(own):
+        return c.op("tile", v, factors=factors)
+    both = [n for pair in zip(repeats, own, strict=True) for n in pair]
+    v = c.reshape(v, [n if d % 2 else 1 for d, n in enumerate(both)])
+    return c.reshape(c.expand(v, both), c.result_shape())
 
 
 def _pixel_shuffle(c: AtenContext, x: Any, block: int) -> Value:
@@ -86,6 +103,7 @@ CONVERTERS: dict[str, Converter] = {
     "transpose.int": _transpose,
     "t": _matrix_transpose,
     "expand": _expand,
+    "as_strided": _as_strided,
     "cat": _concat,
     "stack": _stack,
     "repeat": _repeat,
