@@ -80,6 +80,7 @@ def compile_network(net: Network, settings: Settings) -> Module:
 
 def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
     """Where the compiled network is kept, and under which key; None where it is not."""
+    from tilework.index.symbols import symbols_of
     from tilework.revision import code_version
     from tilework.session import ModuleCache
     from tilework.session.records import RecordSource
@@ -92,6 +93,8 @@ def _place(net: Network, settings: Settings) -> tuple[ModuleCache | None, str]:
     if folders is None:  # an object store: nobody knows what is new there
         return None, ""
     digest = hashlib.sha256("\n".join(str(net).splitlines()[1:]).encode())
+    sizes = symbols_of(n for kind in net.inputs.values() for n in kind.shape)
+    digest.update(repr(sizes).encode())  # with their ranges, which the text does not say
     for name, kind in net.inputs.items():
         digest.update(f"{name} {kind.dtype}".encode())
     for name, array in net.constants.items():

@@ -15,12 +15,13 @@ import tilework.compiler as tilework_compiler
 from flows.torch_backend import compile_network, tilework
 from tilework.errors import StoreError, TileworkError
 from tilework.graph import Builder
+from tilework.index.symbols import symbol
 from tilework.torch import Settings
 
 
-def _network():
+def _network(rows=2):
     b = Builder("small")
-    x = b.input("x", (2, 8))
+    x = b.input("x", (rows, 8))
     weight = b.constant(np.ones((4, 8), np.float32))
     return b.finish([b.op("relu", b.op("dense", x, weight))])
 
@@ -41,6 +42,13 @@ def test_a_store_that_is_named_has_to_be_there(tmp_path):
 def test_options_are_checked_before_anything_is_compiled():
     with pytest.raises(TileworkError, match="no option speed"):
         tilework(None, [], options={"speed": 11})
+
+
+def test_another_range_is_another_network():
+    settings = Settings(target="reference")
+    for high in (16, 64, 16):
+        module = compile_network(_network(symbol("n", 2, high, [4])), settings)
+        assert [s.high for s in module.symbols] == [high]
 
 
 def test_tuning_fills_the_store_which_the_next_compilation_uses(tmp_path, monkeypatch):

@@ -13,14 +13,16 @@ from torch.fx import GraphModule
 from tilework.errors import NetworkError, TileworkError
 from tilework.frozen import frozen
 from tilework.graph.aten.decompositions import decompositions
+from tilework.index.extents import divisor
 from tilework.index.symbols import range_of
 from tilework.locks import Lock
 from tilework.torch.form import Compile, Run, make, make_open
 from tilework.torch.notes import say
 
 _version = attrgetter("_version")
-Ranges = tuple[tuple[int, int, int], ...]
-"""Of each number among a graph's inputs the least, the greatest, and which it is equal to."""
+Ranges = tuple[tuple[int, int, int, int], ...]
+"""Of each number among a graph's inputs the least, the greatest, what it is a multiple of, and
+which it is equal to."""
 
 
 @frozen(eq=False)
@@ -46,7 +48,10 @@ class _Form:
         if self.ranges is None:
             return self.sizes == sizes
         pairs = zip(sizes, self.ranges, strict=True)
-        return all(low <= n <= high and n == sizes[same] for n, (low, high, same) in pairs)
+        return all(
+            low <= n <= high and not n % max(step, 1) and n == sizes[same]
+            for n, (low, high, step, same) in pairs
+        )
 
 
 class CompiledGraph:
@@ -151,7 +156,7 @@ class CompiledGraph:
             return None
         run, sizes = opened
         extents = [sizes(e) for e, _ in numbers]
-        return run, tuple((*range_of(n), extents.index(n)) for n in extents)
+        return run, tuple((*range_of(n), divisor(n), extents.index(n)) for n in extents)
 
     def _run_for(self, args: Sequence[Any]) -> Run:
         def plain(args: Sequence[Any]) -> Any:

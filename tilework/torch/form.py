@@ -22,12 +22,13 @@ from tilework.graph.aten import (
     from_graph,
     memory_order,
 )
-from tilework.index.symbols import Symbolic, symbols_of
 from tilework.runtime import Module
 from tilework.torch.notes import say
 from tilework.torch.partition import PREFIX, freeze, split, worth
 from tilework.torch.segment import OpenSegment, Segment
 
+_STEPS = (32, 256)
+"""What sizes are multiples of, if that makes one network of a graph: windows need no padding."""
 Compile = Callable[[Network], Module]
 Run = Callable[[Sequence[Any]], Any]
 
@@ -84,8 +85,10 @@ def make_open(
     gm, orders = _prepared(graph, constants, examples)
     reason: Exception = NetworkError("it has no sizes")
     least: tuple[Translation, Sizes] | None = None
-    for alike, room in itertools.product((False, True), ROOMS):
-        sizes = Sizes(now, room, alike=alike)
+    widest, *others = ROOMS
+    rooms = [(widest, 1), *((widest, step) for step in _STEPS), *((room, 1) for room in others)]
+    for alike, (room, step) in itertools.product((False, True), rooms):
+        sizes = Sizes(now, room, alike=alike, step=step)
         try:
             whole = from_graph(gm, constants, name, orders, sizes=sizes)
         except (NetworkError, Unsupported) as e:
@@ -93,7 +96,7 @@ def make_open(
             continue
         if least is None or len(whole.stays) < len(least[0].stays):
             least = whole, sizes
-        if not whole.stays:
+        if not any(s.ranged for s in whole.stays):
             break
     if least is None:
         raise reason
@@ -101,9 +104,13 @@ def make_open(
     if not whole.stays:
         if whole.network is None or not worth(gm.graph.nodes, smallest):
             return None
-        return _open_segment(whole, compile_network).run, sizes
-    run = _run_in_parts(gm, whole, constants, compile_network, smallest, name, sizes)
-    return None if run is None else (run, sizes)
+        run: Run = _open_segment(whole, compile_network).run
+        numbers = [number for number, _ in _sizes_of(gm, whole.sizes)]
+        if numbers:
+            return (lambda args: run([*args, *(args[n] for n in numbers)])), sizes
+        return run, sizes
+    in_parts = _run_in_parts(gm, whole, constants, compile_network, smallest, name, sizes)
+    return None if in_parts is None else (in_parts, sizes)
 
 
 def _run_in_parts(
@@ -144,14 +151,14 @@ def _prepared(
     return gm, {i: memory_order(x) for i, x in fed.items()}
 
 
-def _unbound(network: Network) -> list[str]:
-    """Symbols of which no input's shape says the value."""
-    attrs = [value for node in network.nodes for value in node.attrs.values()]
-    listed = [n for value in attrs if isinstance(value, tuple) for n in value]
-    shapes = [n for kind in network.types.values() for n in kind.shape]
-    used = symbols_of(n for n in (*attrs, *listed, *shapes) if isinstance(n, (int, Symbolic)))
-    bound = symbols_of(n for x in network.inputs.values() for n in x.shape)
-    return sorted(s.name for s in set(used) - set(bound))
+def _sizes_of(gm: GraphModule, names: Sequence[str]) -> list[tuple[int, torch.fx.Node]]:
+    """The placeholders of these sizes, and their numbers."""
+    places = {
+        str(n.meta["val"].node.expr): (i, n)
+        for i, n in enumerate(gm.graph.find_nodes(op="placeholder"))
+        if isinstance(n.meta.get("val"), torch.SymInt)
+    }
+    return [places[name] for name in names]
 
 
 def _segment(translation: Translation, compile_network: Compile) -> Segment:
@@ -162,8 +169,6 @@ def _segment(translation: Translation, compile_network: Compile) -> Segment:
 def _open_segment(translation: Translation, compile_network: Compile) -> OpenSegment | Segment:
     if translation.network is None:
         return Segment(None, translation)
-    if free := _unbound(translation.network):
-        raise NetworkError(f"{', '.join(free)} is no input's extent, but a number")
     return OpenSegment(compile_network(translation.network), translation)
 
 
@@ -194,6 +199,7 @@ def _compile_parts(
             raise RuntimeError(f"{translation.stays[0].node}: {translation.stays[0].reason}")
         single = not isinstance(next(iter(inner.graph.find_nodes(op="output"))).args[0], tuple)
         segment = (_segment if sizes is None else _open_segment)(translation, compile_network)
+        node.args = (*node.args, *(one for _, one in _sizes_of(parts, translation.sizes)))
         setattr(parts, str(node.target), _Single(segment) if single else segment)
         count += 1
     return count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -120,16 +121,16 @@ class OpenSegment(torch.nn.Module):
         threads = min(torch.get_num_threads(), self.module.image.cores)
         if threads != self.module.num_threads:
             self.module.set_threads(threads)
-        arrays = [
-            _array(args[number] if order is None else args[number].permute(order))
-            for number, order in self._feeds
-        ]
+        given = ((args[number], order) for number, order in self._feeds)
+        arrays = [_array(x if order is None else x.permute(order)) for x, order in given]
         computed = [_tensor(y) for y in self.module.run(*arrays)]
         return [r.of(args, computed) for r in self._results]
 
 
-def _array(t: Tensor) -> Any:
-    """The numbers of a tensor, where they lie if they are dense."""
+def _array(t: Tensor | int) -> Any:
+    """The numbers of a tensor, where they lie if they are dense; for a size, so many zeros."""
+    if isinstance(t, int):
+        return np.zeros(t, np.int8)
     if t.is_neg() or not t.is_contiguous():
         t = t.resolve_neg().contiguous()
     if t.dtype == torch.bfloat16:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Undecided, symbol
+from tilework.index.symbols import Symbol, Undecided, symbol, symbols_of
 
 if TYPE_CHECKING:
     import torch
@@ -18,6 +18,7 @@ ROOMS = ((512, 4, 0), (128, 4, 0), (128, 2, 0), (32, 2, 0), (8, 1, 0), (128, 4, 
 by how much less it begins, where that is not where PyTorch says: a map that is rolled by 3 places
 is another network at a width of 3."""
 _MOST = 2**20
+_LEAST_STEPPED = 16
 
 
 class Sizes:
@@ -31,13 +32,28 @@ class Sizes:
         room: one of `ROOMS`.
         alike: sizes that are equal now are one. PyTorch often does not know that those of all
             caches are.
+        step: sizes are multiples of up to this number, as far as they are now: what is padded
+            to windows is another graph.
     """
 
     def __init__(
-        self, now: Mapping[str, int], room: tuple[int, int, int] = ROOMS[0], *, alike: bool = False
+        self,
+        now: Mapping[str, int],
+        room: tuple[int, int, int] = ROOMS[0],
+        *,
+        alike: bool = False,
+        step: int = 1,
     ) -> None:
-        self._now, self._room, self._alike = now, room, alike
+        self._now, self._room, self._alike, self._step = now, room, alike, step
         self._symbols: dict[str, Extent] = {}
+
+    def named(self, one: Symbol) -> str:
+        """PyTorch's name of the size that a symbol stands for."""
+        return next(name for name, n in self._symbols.items() if one in symbols_of([n]))
+
+    def of(self, name: str) -> Extent:
+        """The size of that name."""
+        return self._symbols[name]
 
     def __call__(self, n: int | torch.SymInt) -> Extent:
         """A size as an extent.
@@ -92,7 +108,10 @@ class Sizes:
         if not low <= now <= high:
             low, high = min(low, now), max(high, now)
         near = (now // 4, now, 4 * now)
-        return symbol(name, low, high, [min(max(n, low), high) for n in near])
+        step = math.gcd(self._step, now) if now >= _LEAST_STEPPED else 1
+        if step > 1:
+            name, low, high = f"{name}_by_{step}", -(-low // step), high // step
+        return step * symbol(name, low, high, [min(max(n // step, low), high) for n in near])
 
 
 def _shortened(whole: Any, by: Any) -> tuple[Any, Any]:

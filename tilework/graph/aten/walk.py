@@ -15,6 +15,7 @@ from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder, Network
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.index.strides import in_order
+from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of
 
 if TYPE_CHECKING:
     import torch
@@ -28,10 +29,15 @@ _CHECKED = "_assert_tensor_metadata"
 
 @frozen(eq=False)
 class Stays:
-    """A node that has no place in a network, and why."""
+    """A node that has no place in a network, and why.
+
+    Attributes:
+        ranged: other ranges of sizes may give it one.
+    """
 
     node: Node
     reason: str
+    ranged: bool = False
 
 
 class Passed(NamedTuple):
@@ -62,6 +68,8 @@ class Translation:
             stays; None if no output of the graph is computed.
         stays: the nodes that are no part of it.
         feeds: numbers of the graph's placeholders that are the network's inputs, in order.
+        sizes: names of PyTorch's for sizes that no other input has: behind the placeholders these
+            numbers are fed, each to an input that is read by none and as long.
         orders: of each such input, the dimensions from the outermost in memory to the innermost.
         outputs: what each output of the graph is; a tensor that depends on nothing that is fed
             stands here itself, and so does what is no tensor.
@@ -71,6 +79,7 @@ class Translation:
     network: Network | None
     stays: tuple[Stays, ...]
     feeds: tuple[int, ...]
+    sizes: tuple[str, ...]
     orders: tuple[tuple[int, ...], ...]
     outputs: tuple[Any, ...]
     constants: Mapping[Node, Any]
@@ -111,6 +120,7 @@ class _Walk:
         self.gm, self.given, self.orders, self.names = gm, constants, orders, names
         self.b = Builder(name)
         self.c = AtenContext(self.b, int if sizes is None else sizes)
+        self.sizes = sizes
         self.env: dict[Node, Any] = {}
         self.stays: list[Stays] = []
         self.feeds: list[int] = []
@@ -176,9 +186,9 @@ class _Walk:
         try:
             self.env[node] = self._meaning(node)
         except Unsupported as e:
-            self._stay(node, str(e))
+            self._stay(node, str(e), _is_undecided(e))
         except Exception as e:  # whatever a converter makes of what it has not thought of
-            self._stay(node, f"{type(e).__name__}: {e}")
+            self._stay(node, f"{type(e).__name__}: {e}", _is_undecided(e))
 
     def _meaning(self, node: Node) -> Any:
         import operator
@@ -247,11 +257,11 @@ class _Walk:
             return None
         return tuple(plain) if isinstance(plain, (tuple, list)) else plain
 
-    def _stay(self, node: Node, reason: str) -> None:
+    def _stay(self, node: Node, reason: str, ranged: bool) -> None:
         """Leave a node out: its results are inputs of the network."""
         import torch
 
-        self.stays.append(Stays(node, reason))
+        self.stays.append(Stays(node, reason, ranged))
         example = node.meta.get("val")
         if isinstance(example, (tuple, list)):
             some = [
@@ -276,10 +286,20 @@ class _Walk:
         names: list[str] = []
         several = isinstance(results, (list, tuple))
         outputs = [self._output(r, names) for r in (results if several else [results])]
+        network = self.b.finish(names) if names else None
+        sizes: list[str] = []
+        if network is not None and self.sizes is not None:
+            sizes = sorted({self.sizes.named(s) for s in unbound(network)})
+            for number, name in enumerate(sizes, len(self.placeholders)):
+                self.b.input(self.b._unique(name), [self.sizes.of(name)], "int8")
+                self.feeds.append(number)
+                self.fed_orders.append((0,))
+            network = self.b.finish(names)
         return Translation(
-            self.b.finish(names) if names else None,
+            network,
             tuple(self.stays),
             tuple(self.feeds),
+            tuple(sizes),
             tuple(self.fed_orders),
             tuple(outputs),
             {n: self.env[n] for n in self.constant},
@@ -300,6 +320,21 @@ class _Walk:
         if name not in names:
             names.append(name)
         return Computed(names.index(name), order)
+
+
+def unbound(network: Network) -> list[Symbol]:
+    """Symbols of which no input's shape says the value."""
+    attrs = [value for node in network.nodes for value in node.attrs.values()]
+    listed = [n for value in attrs if isinstance(value, tuple) for n in value]
+    shapes = [n for kind in network.types.values() for n in kind.shape]
+    used = symbols_of(n for n in (*attrs, *listed, *shapes) if isinstance(n, (int, Symbolic)))
+    shown = (n for x in network.inputs.values() for n in x.shape if isinstance(n, Symbolic))
+    told = {only[0] for n in shown if len(n.terms) == 1 and len(only := next(iter(n.terms))) == 1}
+    return sorted(set(used) - told, key=lambda s: s.name)
+
+
+def _is_undecided(e: BaseException | None) -> bool:
+    return e is not None and (isinstance(e, Undecided) or _is_undecided(e.__cause__))
 
 
 def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
