@@ -46,6 +46,7 @@ class Sizes:
     ) -> None:
         self._now, self._room, self._alike, self._step = now, room, alike, step
         self._symbols: dict[str, Extent] = {}
+        self._known: dict[Any, Extent] = {}  # by formula: those of windows are long
 
     def named(self, one: Symbol) -> str:
         """PyTorch's name of the size that a symbol stands for."""
@@ -70,6 +71,11 @@ class Sizes:
 
     def _extent(self, expr: Any, env: Any) -> Extent:
         """What a formula of SymPy is."""
+        if expr not in self._known:
+            self._known[expr] = self._of(expr, env)
+        return self._known[expr]
+
+    def _of(self, expr: Any, env: Any) -> Extent:
         if expr.is_Integer:
             return int(expr)
         if expr.is_Symbol:
