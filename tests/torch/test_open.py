@@ -141,7 +141,7 @@ def test_a_range_is_what_the_user_bounds(graphs):
             check(run, model, x)
     (graph,) = graphs
     (form,) = graph.forms
-    assert form.ranges == ((2, 5000, 0),)
+    assert form.ranges == ((2, 5000, 1, 0),)
 
 
 class Images(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -87,16 +86,19 @@ def make_open(
     least: tuple[Translation, Sizes] | None = None
     widest, *others = ROOMS
     rooms = [(widest, 1), *((widest, step) for step in _STEPS), *((room, 1) for room in others)]
-    for alike, (room, step) in itertools.product((False, True), rooms):
-        sizes = Sizes(now, room, alike=alike, step=step)
-        try:
-            whole = from_graph(gm, constants, name, orders, sizes=sizes)
-        except (NetworkError, Unsupported) as e:
-            reason = e
-            continue
-        if least is None or len(whole.stays) < len(least[0].stays):
-            least = whole, sizes
-        if not any(s.ranged for s in whole.stays):
+    for alike in (False, True):
+        for room, step in rooms:
+            sizes = Sizes(now, room, alike=alike, step=step)
+            try:
+                whole = from_graph(gm, constants, name, orders, sizes=sizes)
+            except (NetworkError, Unsupported) as e:
+                reason = e
+                continue
+            if least is None or len(whole.stays) < len(least[0].stays):
+                least = whole, sizes
+            if not any(s.ranged for s in whole.stays):
+                break
+        if least is not None and not least[0].stays:
             break
     if least is None:
         raise reason

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Symbol, Undecided, symbol, symbols_of
+from tilework.index.symbols import Symbol, Symbolic, Undecided, symbol, symbols_of
 
 if TYPE_CHECKING:
     import torch
+
+    from tilework.graph.ir import Network
 
 ROOMS = ((512, 4, 0), (128, 4, 0), (128, 2, 0), (32, 2, 0), (8, 1, 0), (128, 4, 4))
 """Where a range ends, the widest first: at a number, or at so many times what a size is now. And
@@ -126,6 +128,17 @@ def _shortened(whole: Any, by: Any) -> tuple[Any, Any]:
 
     short: tuple[Any, Any] = fraction(cancel(whole / by))
     return short
+
+
+def unbound(network: Network) -> list[Symbol]:
+    """Symbols of which no input's shape says the value."""
+    attrs = [value for node in network.nodes for value in node.attrs.values()]
+    listed = [n for value in attrs if isinstance(value, tuple) for n in value]
+    shapes = [n for kind in network.types.values() for n in kind.shape]
+    used = symbols_of(n for n in (*attrs, *listed, *shapes) if isinstance(n, (int, Symbolic)))
+    extents = (n for x in network.inputs.values() for n in x.shape if isinstance(n, Symbolic))
+    alone = {m[0] for n in extents if len(n.terms) == 1 for m in n.terms if len(m) == 1}
+    return sorted(set(used) - alone, key=lambda s: s.name)
 
 
 def hints(sizes: Sequence[int | torch.SymInt]) -> tuple[int, ...]:

@@ -10,12 +10,12 @@ from tilework.graph.aten.context import AtenContext, Converter, Unsupported, Val
 from tilework.graph.aten.convert import CONVERTERS
 from tilework.graph.aten.convert.quantised import kept
 from tilework.graph.aten.dtypes import dtype_name
-from tilework.graph.aten.sizes import Sizes, hints, is_known
+from tilework.graph.aten.sizes import Sizes, hints, is_known, unbound
 from tilework.graph.failures import left_alone
 from tilework.graph.ir import Builder, Network
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.index.strides import in_order
-from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of
+from tilework.index.symbols import Undecided
 
 if TYPE_CHECKING:
     import torch
@@ -320,17 +320,6 @@ class _Walk:
         if name not in names:
             names.append(name)
         return Computed(names.index(name), order)
-
-
-def unbound(network: Network) -> list[Symbol]:
-    """Symbols of which no input's shape says the value."""
-    attrs = [value for node in network.nodes for value in node.attrs.values()]
-    listed = [n for value in attrs if isinstance(value, tuple) for n in value]
-    shapes = [n for kind in network.types.values() for n in kind.shape]
-    used = symbols_of(n for n in (*attrs, *listed, *shapes) if isinstance(n, (int, Symbolic)))
-    shown = (n for x in network.inputs.values() for n in x.shape if isinstance(n, Symbolic))
-    told = {only[0] for n in shown if len(n.terms) == 1 and len(only := next(iter(n.terms))) == 1}
-    return sorted(set(used) - told, key=lambda s: s.name)
 
 
 def _is_undecided(e: BaseException | None) -> bool:
