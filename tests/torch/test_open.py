@@ -206,3 +206,18 @@ def test_what_stays_splits_a_graph_of_open_sizes(graphs):
         for b, n in ((3, 17), (4, 40)):
             check(run, model, torch.randn(b, n, 6))
     assert [len(g.forms) for g in graphs] == [1] and graphs[0].forms[0].ranges
+
+
+def test_large_numbers_are_no_sizes(graphs):
+    """A number that no tensor shows is fed as a size; a large one would be much memory."""
+
+    def model(x, n):
+        return (x * n).softmax(1) @ x.T
+
+    run = compiled(model)
+    with torch.inference_mode():
+        for rows, n in ((3, 7), (9, 30)):
+            check(run, model, torch.randn(rows, 8), n)
+        assert all(f.ranges for g in graphs for f in g.forms)
+        with pytest.warns(UserWarning, match="but a number"):
+            check(run, model, torch.randn(9, 8), 2**26)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, most
 from tilework.index.symbols import Symbol, Symbolic, Undecided, symbol, symbols_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,13 @@ class Sizes:
         return next(name for name, n in self._symbols.items() if one in symbols_of([n]))
 
     def of(self, name: str) -> Extent:
-        """The size of that name."""
+        """The size of that name.
+
+        Raises:
+            NetworkError: it may be so large that it is a number, and no size.
+        """
+        if most(self._symbols[name]) > _MOST:
+            raise NetworkError(f"{name} is no input's extent, but a number")
         return self._symbols[name]
 
     def __call__(self, n: int | torch.SymInt) -> Extent:
@@ -124,9 +130,7 @@ class Sizes:
 
 def _shortened(whole: Any, by: Any) -> tuple[Any, Any]:
     """Two formulas of SymPy without the factors that they share: of all pixels, and of a row."""
-    from sympy import cancel, fraction  # type: ignore[import-untyped]
-
-    short: tuple[Any, Any] = fraction(cancel(whole / by))
+    short: tuple[Any, Any] = (whole / by).cancel().as_numer_denom()
     return short
 
 
