@@ -82,6 +82,12 @@ def rests(g: Maker) -> str:
     return g.node("Add", y, g.node("Slice", "x", last, g.dim("x", 1), g.ints(1)))
 
 
+def towards_zero(g: Maker) -> str:
+    """Quotients of numbers that are negative at each point, at some, and at none."""
+    each = [g.node("Div", g.node("Sub", g.ints(n), g.dim("x", 1)), g.ints(4)) for n in (0, 9, 99)]
+    return g.node("Mul", g.node("Cast", g.node("Concat", *each, axis=0), to=FLOAT), g.number(2.5))
+
+
 def scaled(g: Maker) -> str:
     size = g.node("Cast", g.dim("x", 1), to=FLOAT)
     size = g.node("Floor", g.node("Mul", size, g.weight(np.array([1.5], np.float32))))

@@ -11,6 +11,7 @@ from onnx import helper
 
 from tests.graph import onnx_models, symbolic_models
 from tests.graph.onnx_models import save
+from tests.graph.run_symbolic import check
 from tests.graph.symbolic_models import Maker
 from tests.graph.test_grouped_of_any_length import model_of as grouped_model
 from tests.graph.test_microsoft_attention import SIZE
@@ -152,4 +153,47 @@ def test_a_cache_as_onnxruntime_genai_writes_it(tmp_path: Path) -> None:
             i.type.tensor_type.shape.dim[3].dim_param = "size"
     found = usual_ranges(file_of(model, tmp_path))
     assert (found["t"], found["size"]) == ("p + s", (SIZE,))
+    assert from_onnx(model, found).symbols
+
+
+def inputs_of(g: Maker, shapes: dict[str, list[object]]) -> onnx.ModelProto:
+    infos = [helper.make_tensor_value_info(n, 1, s) for n, s in (*shapes.items(), ("y", None))]
+    graph = helper.make_graph(g.nodes, "one", infos[:-1], infos[-1:], g.weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def test_a_table_is_cut_around_its_middle(tmp_path: Path) -> None:
+    """Places of an image, as of Stable Diffusion 3: longer ones would be cut from the end."""
+    g = Maker()
+    high = g.dim("x", 2)
+    first = g.node("Div", g.node("Sub", g.ints(48), high), g.ints(2))
+    last = g.node("Add", first, high)
+    g.node("Add", "x", g.node("Slice", g.table(48, 5), first, last, g.ints(0)), output="y")
+    path = file_of(inputs_of(g, {"x": ["s6", 3, "height", 5]}), tmp_path)
+    found = usual_ranges(path)
+    assert found == {"s6": "1..16:1", "height": "32..48:48"}
+    check(path, found, [{"s6": 2, "height": n} for n in (32, 39, 48)])
+
+
+def test_what_is_too_large_at_typical_sizes_has_smaller_ones(tmp_path: Path) -> None:
+    """Attention between all pixels of an image; a time for each of a batch."""
+    g = Maker()
+    rows = g.node("Reshape", g.node("Mul", "x", g.node("Unsqueeze", "t", g.ints(1, 2, 3))),
+                  g.ints(0, 4, -1))  # fmt: skip
+    scores = g.node("MatMul", g.node("Transpose", rows, perm=[0, 2, 1]), rows)
+    g.node("ReduceMax", scores, g.ints(2), output="y")
+    found = usual_ranges(file_of(inputs_of(g, {"x": ["b", 4, "h", "w"], "t": ["b"]}), tmp_path))
+    batch, high, wide = (int(str(found[n]).split("..")[1].split(":")[0]) for n in "bhw")
+    assert 2**26 < batch * (high * wide) ** 2 <= 2**30
+
+
+def test_a_reshape_says_which_extents_are_equal(tmp_path: Path) -> None:
+    """Six numbers for each image, as of SDXL: as many rows as the images' batch."""
+    g = Maker()
+    table = g.node("Reshape", g.node("Reshape", "ids", g.ints(-1)),
+                   g.node("Concat", g.dim("x", 0), g.ints(-1), axis=0))  # fmt: skip
+    g.node("Concat", "x", table, axis=1, output="y")
+    model = inputs_of(g, {"x": ["s30", 5], "ids": ["s18", 6]})
+    found = usual_ranges(file_of(model, tmp_path))
+    assert found == {"s30": "s18", "s18": found["s18"]} or found["s18"] == "s30"
     assert from_onnx(model, found).symbols

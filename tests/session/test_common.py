@@ -265,3 +265,20 @@ def test_the_part_of_a_range_in_which_it_is_one_network_follows_from_values(comp
         given = {"x": x, "rate": np.array([8])}
         np.testing.assert_array_equal(session.run(None, given)[0], other.run(None, given)[0])
     assert len(compiled) == 1 + 1
+
+
+def test_extents_that_have_always_been_equal_are_one_where_it_must_be(compiled):
+    """As of FLUX: tokens of image and text beside their places, of extents of other names."""
+    nodes = [
+        helper.make_node("Concat", ["text", "image"], ["all"], axis=0),
+        helper.make_node("Concat", ["text_at", "image_at"], ["at"], axis=0),
+        helper.make_node("Mul", ["all", "at"], ["scaled"]),
+        helper.make_node("Transpose", ["scaled"], ["turned"], perm=[1, 0]),
+        helper.make_node("MatMul", ["scaled", "turned"], ["y"]),
+    ]
+    shapes = {"text": ["a", 4], "image": ["b", 4], "text_at": ["c", 4], "image_at": ["d", 4]}
+    data = model_of(nodes, shapes)
+    session, other = Session(data), ort.InferenceSession(data)
+    for a, b in ((3, 8), (5, 9), (7, 16), (2, 30)):
+        run(session, other, {n: ({"t": a, "i": b}[n[0]], 4) for n in shapes})
+    assert len(compiled) == 1 + 1

@@ -208,6 +208,22 @@ def test_what_stays_splits_a_graph_of_open_sizes(graphs):
     assert [len(g.forms) for g in graphs] == [1] and graphs[0].forms[0].ranges
 
 
+def test_numbers_among_the_outputs(graphs):
+    """What a graph says of sizes to the Python behind it."""
+
+    def model(x, n):
+        y, total = (x @ x.T).softmax(1), x.shape[0] + 2 * n
+        torch._dynamo.graph_break()
+        return y, torch.zeros(total, 2), [total, n]
+
+    run = compiled(model)
+    with torch.inference_mode():
+        for rows, n in ((3, 4), (9, 6)):
+            _, zeros, numbers = run(torch.randn(rows, 8), n)
+            assert zeros.shape == (rows + 2 * n, 2) and numbers == [rows + 2 * n, n]
+    assert graphs[0].forms[0].ranges and len(graphs[0].forms) == 1
+
+
 def test_large_numbers_are_no_sizes(graphs):
     """A number that no tensor shows is fed as a size; a large one would be much memory."""
 

@@ -136,26 +136,26 @@ class Common:
         refused = ""
         tried: list[Ranges] = []
         for longest, wider in product((1, *_STEPS), (True, False)):
-            ranges = self._ranges(seen, longest, wider)
-            if ranges in tried:
-                continue
-            tried.append(ranges)
-            try:
-                return form_over(self._forms, ranges, in_place=False)[0]
-            except TileworkError as e:
-                refused = refused or str(e)
+            for ranges in self._ranges(seen, longest, wider):
+                if ranges in tried:
+                    continue
+                tried.append(ranges)
+                try:
+                    return form_over(self._forms, ranges, in_place=False)[0]
+                except TileworkError as e:
+                    refused = refused or str(e)
         if refused:
             self._forms.warn(EACH, refused)
         return None
 
-    def _ranges(self, seen: Sequence[Shapes], longest: int, wider: bool) -> Ranges:
-        """What to give; symbols that were always sums of others stay so if the model needs it."""
+    def _ranges(self, seen: Sequence[Shapes], longest: int, wider: bool) -> list[Ranges]:
+        """What to give, one after another: symbols that were always sums of others may stay so."""
         ranges, sums = (
             ranges_of(self._inputs, seen, longest, wider, related) for related in (False, True)
         )
-        if longest > 1 or sums == ranges or self._forms.takes(ranges):
-            return ranges
-        return sums if self._forms.takes(sums) else ranges
+        if sums == ranges or self._forms.takes(ranges):
+            return [ranges]
+        return [sums, ranges] if self._forms.takes(sums) else [ranges, sums]
 
     def _earlier(self) -> tuple[list[dict[str, tuple[int, ...]]], bool]:
         """The shapes that earlier processes met, and whether no form could serve them all."""

@@ -106,7 +106,7 @@ def make_open(
     if not whole.stays:
         if whole.network is None or not worth(gm.graph.nodes, smallest):
             return None
-        run: Run = _open_segment(whole, compile_network).run
+        run = _with_numbers(gm, _open_segment(whole, compile_network).run)
         numbers = [number for number, _ in _sizes_of(gm, whole.sizes)]
         if numbers:
             return (lambda args: run([*args, *(args[n] for n in numbers)])), sizes
@@ -161,6 +161,31 @@ def _sizes_of(gm: GraphModule, names: Sequence[str]) -> list[tuple[int, torch.fx
         if isinstance(n.meta.get("val"), torch.SymInt)
     }
     return [places[name] for name in names]
+
+
+def _with_numbers(gm: GraphModule, run: Run) -> Run:
+    """What runs a graph of open sizes; PyTorch computes the outputs that are numbers."""
+    graph = copy.deepcopy(gm.graph)
+    (output,) = graph.find_nodes(op="output")
+    results = output.args[0]
+    places = [
+        i
+        for i, node in enumerate(results)
+        if isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.SymInt)
+    ]
+    if not places:
+        return run
+    output.args = (tuple(results[i] for i in places),)
+    graph.eliminate_dead_code()
+    numbers = GraphModule(gm, graph)
+
+    def both(args: Sequence[Any]) -> Any:
+        outputs = list(run(args))
+        for place, number in zip(places, numbers.forward(*args), strict=True):
+            outputs[place] = number
+        return outputs
+
+    return both
 
 
 def _segment(translation: Translation, compile_network: Compile) -> Segment:

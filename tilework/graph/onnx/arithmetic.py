@@ -20,7 +20,7 @@ from tilework.graph.onnx.numbers import Item, Known, NotKnown, Numbers, numbers,
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.shares import Share, share_of
 from tilework.index.extents import Extent
-from tilework.index.symbols import certain, range_of, same
+from tilework.index.symbols import Undecided, certain, range_of, same
 from tilework.index.whole import COMPARE, folded
 
 if TYPE_CHECKING:
@@ -153,9 +153,14 @@ def _quotient(a: Item, b: Item) -> Item:
     if isinstance(a, Share) and isinstance(b, Share):
         return _or_not(a.over(b))
     x, y = _extents(a, b)
-    if y == 0 or (range_of(x)[0] < 0 or range_of(y)[0] < 0):
+    if y == 0 or range_of(y)[0] < 0:
         raise NotKnown("a negative number")
-    return x // y
+    if range_of(x)[1] <= 0:
+        return -(-x // y)  # towards zero
+    try:
+        return x // y if x >= 0 else -(-x // y)
+    except Undecided as e:
+        raise NotKnown("a negative number") from e
 
 
 def _rest(a: Item, b: Item, *, of_any: bool = True) -> Item:

@@ -8,7 +8,7 @@ some points of a range, the range keeps those at which it is what it is at the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from tilework.graph.onnx.inputs import Values, shapes_declared, symbols_declared
 from tilework.graph.onnx.protos import ModelProto
 from tilework.graph.onnx.ranges import Given, Shapes, is_range, symbol_of
 from tilework.graph.onnx.symbols import evaluated
+from tilework.graph.operators import MAX_ELEMENTS
 from tilework.index.extents import Extent
 from tilework.index.symbols import Symbol, Symbolic, Undecided, symbols_of, value_at
 from tilework.index.whole import COMPARE
@@ -41,6 +42,9 @@ _STEP = 32
 """What sizes of images are multiples of where nothing else fits together."""
 _COLOURS = (1, 3, 4)
 """Channels of an image."""
+_UNUSUAL = frozenset({(">", MAX_ELEMENTS, True), ("<", 0, True), (">=", 0, False)})
+"""Comparisons with a number that ask whether a tensor is too large, or a place counts from the
+end: they are not to be so, even where typical values say it."""
 _TRIES = 24
 
 
@@ -135,10 +139,9 @@ def words_of(shapes: Iterable[Sequence[Hashable]]) -> dict[Hashable, str]:
     for shape in shapes:
         vary = [d for d, n in enumerate(shape) if not isinstance(n, int)]
         coloured = len(shape) == 4 and shape[1] in _COLOURS
-        for d in vary:
+        for d in vary if vary != [0] or len(shape) > 3 else ():
             word = "image" if coloured and d > 1 and vary[-2:] == [2, 3] else ""
-            word = "batch" if d == 0 and (len(vary) > 1 or len(shape) > 3) else word
-            words.setdefault(shape[d], set()).add(word)
+            words.setdefault(shape[d], set()).add("batch" if d == 0 else word)
     return {n: each.pop() for n, each in words.items() if len(each) == 1}
 
 
@@ -222,29 +225,32 @@ def _narrowed(ranges: dict[str, Symbol], equal: dict[str, Given], undecided: Und
     symbols = [ranges[s.name] for s in symbols_of((a, b)) if s.name in ranges]
     given = {s.name: s for s in symbols_of((a, b))}
     at = {s: ranges.get(n, s).typicals[0] for n, s in given.items()}
-    lows = {given[s.name]: s.low for s in symbols}
-    holds = COMPARE[undecided.what]
+    lows = {**at, **{given[s.name]: s.low for s in symbols}}
 
-    def same(name: str, number: int) -> bool:
-        there = {**at, given[name]: number}
-        return bool(holds(value_at(a, there), value_at(b, there))) == wanted
+    def holds(there: Mapping[Symbol, int]) -> bool:
+        return bool(COMPARE[undecided.what](value_at(a, there), value_at(b, there)))
 
-    wanted = bool(holds(value_at(a, at), value_at(b, at)))
+    wanted = holds(at)
     if undecided.what == "==" and not wanted:
         return False  # points on both sides of one
+    if (undecided.what, b, wanted) in _UNUSUAL and holds(lows) != wanted:
+        wanted, at = not wanted, lows
+    start = {s.name: at[given[s.name]] for s in symbols}
     if len(given) == 1 and symbols:
         (one,) = symbols
-        low = _last(one.typicals[0], one.low, lambda n: same(one.name, n))
-        high = _last(one.typicals[0], one.high, lambda n: same(one.name, n))
-    elif symbols and bool(holds(*(value_at(x, {**at, **lows}) for x in (a, b)))) != wanted:
-        one = max(symbols, key=lambda s: s.typicals[0] / max(s.low, 1))
-        low, high = min(one.typicals[0], max(1, 2 * one.low)), one.high
+        low, high = (
+            _last(start[one.name], end, lambda n: holds({given[one.name]: n}) == wanted)
+            for end in (one.low, one.high)
+        )
+    elif symbols and holds(lows) != wanted:
+        one = max(symbols, key=lambda s: start[s.name] / max(s.low, 1))
+        low, high = min(start[one.name], max(1, 2 * one.low)), one.high
     elif symbols:
-        one = max(symbols, key=lambda s: s.high / s.typicals[0])
-        low, high = one.low, max(one.typicals[0], one.high // 2)
+        one = max(symbols, key=lambda s: s.high / max(start[s.name], 1))
+        low, high = one.low, max(start[one.name], one.high // 2)
     if not symbols or (low, high) == (one.low, one.high):
         return False
-    kept = tuple(n for n in one.typicals if low <= n <= high)
+    kept = tuple(n for n in one.typicals if low <= n <= high) or (high,)
     ranges[one.name] = replace(one, low=low, high=high, typicals=kept)
     return True
 

@@ -63,6 +63,7 @@ class Walk(Scopes):
         self._calls = Calls(functions)
         self._problems = Problems()
         self.undecided: list[Undecided] = []
+        self._doubts: list[Undecided] = []  # what makes numbers data where none need be known
         self._folding = Folding(self.budget)
         self._upcoming: set[str] = set()
         self._lacks: dict[tuple[str, str, str], list[NodeProto]] = {}
@@ -257,8 +258,11 @@ class Walk(Scopes):
             return None
         try:
             return list(computed(node, inputs, self._folding, self.opset))
-        except (NotKnown, NotFolded):
-            return None
+        except NotKnown as e:
+            self._doubts += _undecided(e)
+        except NotFolded:
+            pass
+        return None
 
     def _foldable(self, node: NodeProto) -> bool:
         """Whether a node is of constants, and the evaluator means what we do by its operator."""
@@ -294,7 +298,10 @@ class Walk(Scopes):
         inputs = self.sources_of([e.value])
         small = all(n in self.b.inputs and len(self.b.inputs[n].shape) <= 1 for n in inputs)
         wanted = inputs if inputs and small else None
-        self._problems.note_value(operator_name(node), _where(node), str(e), wanted)
+        doubts = [] if wanted else self._doubts
+        why = "; ".join([str(e), *map(undecided_reason, doubts[:1])])
+        self._problems.note_value(operator_name(node), _where(node), why, wanted)
+        self.undecided += doubts
         self.unknown.update(o for o in node.output if o)
 
 

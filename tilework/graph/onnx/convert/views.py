@@ -20,7 +20,7 @@ from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.numbers import Known, shape_of
 from tilework.graph.onnx.protos import NodeProto
 from tilework.index.extents import Extent, known
-from tilework.index.symbols import exact_quotient, symbols_of
+from tilework.index.symbols import Symbolic, exact_quotient, same, symbols_of
 
 
 def _constant(c: OnnxContext, node: NodeProto) -> np.ndarray:
@@ -83,6 +83,7 @@ def _reshape(c: OnnxContext, node: NodeProto) -> str:
     if -1 in new:
         rest = _rest(old, [n for n in new if n != -1])
         if rest is None:
+            _check_equal(old, new)
             raise Unsupported(f"cannot reshape {list(old)} to {new}{_some(old, new)}")
         new[new.index(-1)] = rest
     return _to_shape(c, node, new)
@@ -99,6 +100,22 @@ def _rest(old: Sequence[Extent], new: Sequence[Extent]) -> Extent | None:
         left.remove(0)
         by.remove(0)
     return None if 0 in by else exact_quotient(math.prod(left), math.prod(by))
+
+
+def _check_equal(old: Sequence[Extent], new: Sequence[Extent]) -> None:
+    """Ask whether the first symbol that only one shape has is the first that only the other has.
+
+    Raises:
+        Undecided: they are equal at some points only.
+    """
+    here, there = ([s for n in shape for s in symbols_of([n])] for shape in (old, new))
+    alone = zip(
+        (Symbolic.of({(s,): 1}) for s in here if s not in there),
+        (Symbolic.of({(s,): 1}) for s in there if s not in here),
+        strict=False,
+    )
+    for one, other in alone:
+        same(one, other)
 
 
 def _some(*shapes: Sequence[Extent]) -> str:
