@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower import open_families
-from tilework import te
+from tilework import ops, te
 from tilework.compiler.kernels import Kernels, kernel_files
 from tilework.deferred import Helpers
 from tilework.index.symbols import symbol, symbols_of, value_at
@@ -146,6 +146,17 @@ def test_rows_of_light_families_are_looked_at_beside_what_one_thread_does():
     assert told[:-1].all() and len(logs) == len(sketch.views)
     assert (rows[~told[-1]] == every[~told[-1]]).all()
     assert {r.tobytes() for r in every} <= {r.tobytes() for r in rows}
+
+
+def test_softmax_of_a_token_has_no_vectors_of_tokens():
+    """Up to sixteen tokens fill one: the last sums, across lanes, go on token by token."""
+    seq, past = symbol("seq", 1, 16, (1,)), symbol("past", 0, 356, (178,))
+    x = te.placeholder((9, seq, past + seq), "x")
+    task = SearchTask(te.ComputeDAG([x, ops.softmax(x)]), TARGET)
+    choice, family = draft_schedule(task), family_of(task)
+    seconds, rng = draft_of(TARGET).seconds, np.random.default_rng(0)
+    (here,) = seconds(family[choice.sketch_id].views[0], np.array([choice.row], np.int32))
+    assert here < 1.5 * min(seconds(s.views[0], s.sample(rng, 64)).min() for s in family)
 
 
 def test_a_choice_and_its_kernel_are_kept(tmp_path):
