@@ -26,12 +26,7 @@ from tilework.kinds.cpu.features.tile import (
     unrolled_steps,
     version_cycles,
 )
-from tilework.kinds.cpu.features.traffic import (
-    COLD_WEIGHT_BYTES,
-    Traffic,
-    first_pass,
-    traffic_of,
-)
+from tilework.kinds.cpu.features.traffic import Traffic, first_pass, stopped, traffic_of
 from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.once import cached_property
@@ -45,9 +40,6 @@ from tilework.te.expr import Axis, Compare, Expr, IfThenElse, walk
 
 Floats = NDArray[np.float64]
 CALL_CYCLES = 200.0  # entering and leaving a region
-_STOP_CYCLES = 60.0
-"""Of the stream of weights, where a sum in pieces is put away and taken up again: 2 to 3 % of what
-one row of 576 x 576 takes in pieces of 96. Of several threads others have the memory meanwhile."""
 _LOAD, _STORE = 2.0, 4.0  # with the address; a store, with what begins the tile
 _DECODE_CYCLES = 20.0
 """What an iteration of parallel loops costs more than one of serial loops, where they reach a
@@ -79,7 +71,7 @@ class BlockCost:
         cycles = slowest + machine.not_hidden * hidden + first + waits
         block, parallel = self.nest.block, self.nest.parallel
         if machine.cores == 1 and any(a.open for a in block.spatial):
-            cycles = cycles + _STOP_CYCLES * self._stops
+            cycles = cycles + stopped(self._facts, self._shape.numbers, self._sum.visits)
         if machine.cores > 1 and any(a.open for a in block.parallel_axes):
             cycles = cycles + _DIVIDE_CYCLES * np.maximum(parallel - 1, 0) * shares.chunks
         if len(block.parallel_loops) > len(block.parallel_axes):
@@ -87,16 +79,6 @@ class BlockCost:
             cycles = cycles + np.where(deeper, _DECODE_CYCLES * shares.chunks, 0.0)
         total = shares.slowest_thread(cycles, memory[2], machine) + CALL_CYCLES
         return np.asarray(total / machine.clock_hz)
-
-    @cached_property
-    def _stops(self) -> Floats | float:
-        """How often weights from memory wait as a register tile is left for the next piece."""
-        stops: Floats | float = 0.0
-        for access in self._facts.accesses:
-            if access.packed and access.tensor_bytes >= COLD_WEIGHT_BYTES:
-                own = [n for a, n in self._shape.numbers.items() if a in access.axes]
-                stops = stops + math.prod(own) * (self._sum.visits - 1.0)
-        return stops
 
     @cached_property
     def compute(self) -> Floats:

@@ -31,6 +31,9 @@ COLD_WEIGHT_BYTES = 1 << 20
 _WIDE = 16  # lanes
 _KEPT_BYTES, _FEW_ROWS = 1 << 14, 4
 """What a decoder keeps is at least so large, and has so many positions for each row."""
+_STOP_CYCLES = 60.0
+"""Of the stream of weights, where a sum in pieces is put away and taken up again: 2 to 3 % of what
+one row of 576 x 576 takes in pieces of 96. Of several threads others have the memory meanwhile."""
 _FIRST_PASS = 0.75
 """Of what the first of several register tiles waits for weights."""
 
@@ -251,6 +254,22 @@ def first_pass(
         each = [_not_hidden(far / r, busy, passes / np.maximum(far, 1.0)) for far, r in levels]
         lost = lost + np.maximum(*each)
     return np.asarray(_FIRST_PASS * lost)
+
+
+def stopped(facts: BlockFacts, numbers: Mapping[Axis, Floats], visits: Floats) -> Floats | float:
+    """Cycles that weights from memory wait as a register tile is left for its sum's next piece.
+
+    Args:
+        facts: of the block.
+        numbers: register tiles along each spatial axis.
+        visits: of each register tile.
+    """
+    stops: Floats | float = 0.0
+    for access in facts.accesses:
+        if access.packed and access.tensor_bytes >= COLD_WEIGHT_BYTES:
+            own = [n for axis, n in numbers.items() if axis in access.axes]
+            stops = stops + math.prod(own) * (visits - 1.0)
+    return _STOP_CYCLES * stops
 
 
 def _not_hidden(cycles: Floats, busy: Floats, passes: Floats) -> Floats:
