@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower import open_families
-from tilework import te
+from tilework import ops, te
 from tilework.compiler.kernels import Kernels, kernel_files
 from tilework.deferred import Helpers
 from tilework.index.symbols import symbol, symbols_of, value_at
@@ -25,14 +25,12 @@ S = symbol("seq", 1, 512, (16, 384))
 
 
 def scores() -> te.ComputeDAG:
-    """Whose rows for 1 and for many are far apart: with a past there are keys in any case."""
-    seq, past = symbol("seq", 1, 256, (1, 16)), symbol("past", 1, 512, (63, 255))
-    q, k = te.placeholder((64, seq, 64), "q"), te.placeholder((64, past + seq, 64), "k")
-    turned = te.compute((64, 64, past + seq), lambda h, d, j: k[h, j, d], "turned")
+    """Whose rows for 1 and for many are far apart: there are keys of another sequence."""
+    seq, keys = symbol("seq", 1, 256, (1, 16)), 255
+    q, k = te.placeholder((64, seq, 64), "q"), te.placeholder((64, keys, 64), "k")
+    turned = te.compute((64, 64, keys), lambda h, d, j: k[h, j, d], "turned")
     d = te.reduce_axis(64, "d")
-    out = te.compute(
-        (64, seq, past + seq), lambda h, i, j: te.sum(q[h, i, d] * turned[h, d, j], d), "s"
-    )
+    out = te.compute((64, seq, keys), lambda h, i, j: te.sum(q[h, i, d] * turned[h, d, j], d), "s")
     return te.ComputeDAG([q, k, out])
 
 
@@ -146,6 +144,31 @@ def test_rows_of_light_families_are_looked_at_beside_what_one_thread_does():
     assert told[:-1].all() and len(logs) == len(sketch.views)
     assert (rows[~told[-1]] == every[~told[-1]]).all()
     assert {r.tobytes() for r in every} <= {r.tobytes() for r in rows}
+
+
+def test_softmax_of_a_token_has_no_vectors_of_tokens():
+    """Up to sixteen tokens fill one: the last sums, across lanes, go on token by token."""
+    seq, past = symbol("seq", 1, 16, (1,)), symbol("past", 0, 356, (178,))
+    x = te.placeholder((9, seq, past + seq), "x")
+    task = SearchTask(te.ComputeDAG([x, ops.softmax(x)]), TARGET)
+    choice, family = draft_schedule(task), family_of(task)
+    seconds, rng = draft_of(TARGET).seconds, np.random.default_rng(0)
+    (here,) = seconds(family[choice.sketch_id].views[0], np.array([choice.row], np.int32))
+    assert here < 1.5 * min(seconds(s.views[0], s.sample(rng, 64)).min() for s in family)
+
+
+def test_threads_share_what_a_decoder_keeps():
+    """A past comes from memory, whoever wrote it: for one thread it would take twice as long."""
+    seq, past = symbol("seq", 1, 16, (1,)), symbol("past", 0, 140, (70,))
+    p, v = te.placeholder((9, seq, past + seq), "p"), te.placeholder((9, past + seq, 64), "v")
+    j = te.reduce_axis(past + seq, "j")
+    out = te.compute((9, seq, 64), lambda h, i, d: te.sum(p[h, i, j] * v[h, j, d], j), "mixed")
+    task = SearchTask(te.ComputeDAG([p, v, out]), Target("llvm -mcpu=znver4 -num-cores=2"))
+    choice = draft_schedule(task)
+    assert choice.small is None
+    decisions = SearchSpace.of(task).sketch(choice.sketch_id).decisions
+    row = np.array([choice.row])
+    assert (alone(row, decisions) != row).any()
 
 
 def test_a_choice_and_its_kernel_are_kept(tmp_path):

@@ -20,9 +20,9 @@ def meeting(monkeypatch):
     both = threading.Barrier(2)
     run = executor.CpuContext.run
 
-    def waiting(self, buffers, threads):
+    def waiting(self, *given):
         both.wait(10)
-        run(self, buffers, threads)
+        run(self, *given)
 
     monkeypatch.setattr(executor.CpuContext, "run", waiting)
     return both
@@ -95,7 +95,7 @@ def test_many_threads_and_many_results(mlp, target, image):
 def test_a_run_that_fails_gives_its_context_back(mlp, target, image, monkeypatch):
     module = compile_network(mlp, target, num_threads=1)
 
-    def broken(self, buffers, threads):
+    def broken(self, *given):
         raise MemoryError
 
     with monkeypatch.context() as patch:

@@ -21,7 +21,7 @@ class ToyContext:
         self.image = image
         self.arena = np.zeros(image.arena_bytes, np.uint8)
 
-    def run(self, buffers, threads):
+    def run(self, buffers, threads, addresses=None):
         for i in range(len(self.image.steps)):
             self.bind_step(i, buffers, threads)()
 

@@ -146,12 +146,14 @@ def ready_copy(what: str, given: Any, shape: Sequence[int], dtype: str) -> NDArr
     Raises:
         ModuleError: it has another shape or type, or lies in a GPU's memory.
     """
-    if not isinstance(given, np.ndarray) and device_array(what, given) is not None:
-        raise ModuleError(
-            f"{what}: the array lies in a GPU's memory; bind it with module.bind, or copy it to "
-            "the host"
-        )
-    array = np.asarray(given)
+    array: NDArray[Any] = given
+    if not isinstance(given, np.ndarray):
+        if device_array(what, given) is not None:
+            raise ModuleError(
+                f"{what}: the array lies in a GPU's memory; bind it with module.bind, or copy it "
+                "to the host"
+            )
+        array = np.asarray(given)
     check_array(what, array, shape, dtype)
     if is_ready(array):
         return array

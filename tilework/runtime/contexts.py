@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilework.errors import ModuleError
 from tilework.locks import Lock
 from tilework.overriding import override
-from tilework.runtime.executor import Context, Loaded, executor_of
+from tilework.runtime.executor import Addresses, Context, Loaded, executor_of
 from tilework.runtime.image import Image
 from tilework.runtime.sites import Site, Sites
 from tilework.stages import stage
@@ -31,7 +31,9 @@ class _Nothing(Context):
         pass
 
     @override
-    def run(self, buffers: Sequence[Array], threads: int) -> None:
+    def run(
+        self, buffers: Sequence[Array], threads: int, addresses: Addresses | None = None
+    ) -> None:
         pass
 
     @override
@@ -102,20 +104,43 @@ class Contexts:
             yield _Nothing(len(self._image.steps))
             return
         with self.loaded().turn(threads):
-            # one step each, so that two threads cannot take the same one
+            context = self._taken(site)
             try:
-                context = self.idle.pop()
-            except IndexError:
-                context = self.new(site)
-            try:
-                if site.values:
-                    try:
-                        context.place(site)
-                    except MemoryError as e:
-                        raise self._too_little(site) from e
                 yield context
             finally:
                 self.idle.append(context)
+
+    def run(
+        self,
+        site: Site,
+        buffers: Sequence[Array],
+        threads: int,
+        addresses: Addresses | None = None,
+    ) -> None:
+        """Run once, in a context that no other run has: what a token of a decoder goes through."""
+        if site.idle:
+            return
+        with self.loaded().turn(threads):
+            context = self._taken(site)
+            try:
+                context.run(buffers, threads, addresses)
+            finally:
+                self.idle.append(context)
+
+    def _taken(self, site: Site) -> Context:
+        """A context that was idle, or a new one, with room for a run at a site."""
+        # one step each, so that two threads cannot take the same one
+        try:
+            context = self.idle.pop()
+        except IndexError:
+            return self.new(site)
+        if site.values:
+            try:
+                context.place(site)
+            except MemoryError as e:
+                self.idle.append(context)
+                raise self._too_little(site) from e
+        return context
 
     def _too_little(self, site: Site) -> ModuleError:
         return ModuleError(

@@ -28,6 +28,8 @@ from tilework.runtime.samples import HostStopwatch, Stopwatch
 from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
+Addresses = NDArray[np.int64]
+"""Where buffers begin, by number."""
 
 
 class Roofline(Protocol):
@@ -81,8 +83,16 @@ class Context(Protocol):
         """
         raise ModuleError("this kind of machine runs no code for symbolic shapes")
 
-    def run(self, buffers: Sequence[Array], threads: int) -> None:
-        """Run once."""
+    def run(
+        self, buffers: Sequence[Array], threads: int, addresses: Addresses | None = None
+    ) -> None:
+        """Run once.
+
+        Args:
+            buffers: the io buffers.
+            threads: number of threads.
+            addresses: of the buffers that a past keeps, by number; of the others 0.
+        """
 
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:
         """Run once and return the seconds that each step took."""

@@ -149,8 +149,7 @@ class Module:
         site = self._contexts.sites.of(arrays)
         ends, dims = self.image.ends, site.dims
         buffers = [*given_inputs(ends, dims, arrays), *new_outputs(ends, dims)]
-        with self._contexts.turn(self.num_threads, site) as context:
-            context.run(buffers, self.num_threads)
+        self._contexts.run(site, buffers, self.num_threads)
         outputs = results(ends, dims, buffers)
         return outputs if wanted is None else [outputs[n] for n in wanted]
 

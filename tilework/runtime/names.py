@@ -21,12 +21,14 @@ def in_order(
     Raises:
         ModuleError: inputs are missing or unknown.
     """
-    if isinstance(given, Mapping):
+    if isinstance(given, dict | Mapping):  # of the former nobody has to ask
         if len(given) == len(names) and all(map(given.__contains__, names)):
             return [given[n] for n in names]
         missing = [n for n in names if n not in given]
         unknown = [str(n) for n in given if n not in names]
     else:
+        if len(given) == len(names):
+            return list(given)
         missing = list(names[len(given) :])
         unknown = [f"number {i + 1}" for i in range(len(names), len(given))]
         given = dict(zip(names, given, strict=False))
@@ -39,6 +41,6 @@ def in_order(
 
 def all_given(inputs: Any, more: Sequence[Any]) -> Mapping[str, Any] | Sequence[Any]:
     """What ``run(inputs, *more)`` was given: arrays by name, or one and the others after it."""
-    if isinstance(inputs, Mapping) and not more:
+    if not more and isinstance(inputs, dict | Mapping):
         return inputs
     return [] if inputs is None else [inputs, *more]

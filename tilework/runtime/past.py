@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from tilework.errors import ModuleError
 from tilework.index.extents import known
 from tilework.locks import Lock
-from tilework.runtime.arrays import aligned_empty, check_array, ready_copy
+from tilework.runtime.arrays import address, aligned_empty, check_array, ready_copy
 from tilework.runtime.bound import new_outputs
 from tilework.runtime.contexts import Contexts
+from tilework.runtime.executor import Addresses
 from tilework.runtime.image import Dims, Ends, Image, Room
 from tilework.runtime.sites import Course, Site, Sites
 
@@ -52,6 +54,7 @@ class Past:
         self._name, self._rooms = image.name, image.rooms
         self._numbers = [room.io for room in image.rooms]
         self._buffers: list[Array] = []
+        self._addresses = np.zeros(len(image.io_values), np.int64)
         self._shapes: list[tuple[int, ...]] = []
         self._length = 0
         self._course: Course | None = None
@@ -85,7 +88,15 @@ class Past:
 
     @contextmanager
     def turn(self, rooms: Sequence[Room]) -> Iterator[None]:
-        """Have the past for as long as a run lasts.
+        """Have the past for as long as a run lasts: `taken`."""
+        lock = self.taken(rooms)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def taken(self, rooms: Sequence[Room]) -> threading.RLock:
+        """Have the past until what is returned is released.
 
         Args:
             rooms: of the module that runs.
@@ -104,13 +115,10 @@ class Past:
                 f"two runs of module {self._name} share a past at the same time: each sequence "
                 "needs one of its own"
             )
-        try:
-            yield
-        finally:
-            lock.release()
+        return lock
 
-    def buffers(self, dims: Dims) -> dict[int, Array]:
-        """The buffers of a run, by io number; made at the first.
+    def buffers(self, dims: Dims) -> tuple[dict[int, Array], Addresses]:
+        """The buffers of a run, by io number, and their addresses; made at the first.
 
         Args:
             dims: shapes where the run is.
@@ -130,8 +138,9 @@ class Past:
                         f"{list(buffer.shape)}, and this run wants {list(shape)}: make another "
                         "past"
                     )
+            self._addresses[self._numbers] = [address(b) for b in self._buffers]
             self._shapes = shapes
-        return dict(zip(self._numbers, self._buffers, strict=True))
+        return dict(zip(self._numbers, self._buffers, strict=True)), self._addresses
 
     def site(self, sites: Sites, arrays: Sequence[Any]) -> tuple[Site, int]:
         """Where a run is, and how long the past is behind it.
@@ -192,17 +201,20 @@ def run_behind(
         ends: of the module.
         wanted: the numbers of the outputs that are asked for; None: all.
     """
-    with past.turn(ends.rooms):
+    lock = past.taken(ends.rooms)
+    try:
         site, length = past.site(contexts.sites, inputs)
         dims = site.dims
-        buffers = past.buffers(dims)
+        buffers, addresses = past.buffers(dims)
         for v, array in zip(ends.fed, inputs, strict=True):
             shape = dims.inputs[v.io]
             buffers[v.io] = ready_copy(f"input {v.name}", array, shape, v.dtype)
         new = new_outputs(ends, dims)
-        with contexts.turn(threads, site) as context:
-            context.run([*[buffers[n] for n in range(len(ends.inputs))], *new], threads)
+        every = [*[buffers[n] for n in range(len(ends.inputs))], *new]
+        contexts.run(site, every, threads, addresses)
         past.grow(length)
+    finally:
+        lock.release()
     buffers.update(enumerate(new, len(ends.inputs)))
     out = []
     for n in range(len(ends.outputs)) if wanted is None else wanted:

@@ -220,7 +220,10 @@ class Course:
 
     def at(self, length: int, arrays: Sequence[Any]) -> tuple[Site, int]:
         """Where a run is, and how long the past is behind it; see `Sites.after`."""
-        shapes = tuple([np.shape(a) for a in arrays])
+        try:
+            shapes = tuple([a.shape for a in arrays])
+        except AttributeError:
+            shapes = tuple([np.shape(a) for a in arrays])
         known = self._made.get((length, shapes))
         if known is not None:
             return known

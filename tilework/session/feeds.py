@@ -89,7 +89,7 @@ class Feeds:
         Raises:
             ModuleError: a name is unknown, or an array is missing or of another shape or type.
         """
-        if not isinstance(feed, Mapping):
+        if not isinstance(feed, dict | Mapping):
             raise ModuleError(
                 f"inputs are given by name, {{'{next(iter(self.inputs), 'x')}': array}}, "
                 f"not as {type(feed).__name__}"

@@ -300,7 +300,7 @@ class Session:
             whole = self._continuing()
             fed = [v.name for v in whole.image.ends.fed]
             arrays = self._feeds.arrays(input_feed, fed)
-            outputs = whole.run(arrays, past=past, wanted=places)
+            outputs = whole.run(*arrays.values(), past=past, wanted=places)
             places = None
         later.answered()
         return outputs if places is None else [outputs[i] for i in places]

@@ -8,6 +8,7 @@ from tilework.dtypes import dtype_bytes
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.blocks import Attached, Block
 from tilework.space.decision import Open
+from tilework.space.rests import has_rest
 from tilework.space.tables import (
     column,
     divisors,
@@ -92,11 +93,11 @@ def decisions(block: Block, target: CpuTarget) -> list[Open]:
         elif i == len(block.spatial) - 1:
             lanes = vector_lanes(block, target)
             limit = _vector_limit(block)
-            inner = (
-                vector_tiles(axis.typical, lanes, limit)
-                if not axis.open
-                else whole_vectors(axis.most, lanes, limit)
-            )
+            if not axis.open:
+                inner = vector_tiles(axis.typical, lanes, limit)
+            else:  # terms side by side are summed across lanes, however few points there are
+                alone = (1,) if any(has_rest(block.source, a) for a in block.reduce) else ()
+                inner = (*alone, *whole_vectors(axis.most, lanes, limit))
         else:
             inner = _inner_tiles(block, axis) if tiled else (1,)
         out.append(Open(axis.name, spatial_table(axis.typical, levels, inner), "tile", axis))

@@ -19,7 +19,7 @@ from tilework.kinds.cpu.target import CpuTarget
 from tilework.locks import Lock
 from tilework.overriding import override
 from tilework.runtime.arrays import address, aligned_empty, kept_memory
-from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded
+from tilework.runtime.executor import Addresses, Context, Executor, HostLoaded, Loaded
 from tilework.runtime.image import Image
 from tilework.runtime.layout import KEPT
 from tilework.runtime.sites import Site, static_site
@@ -99,7 +99,7 @@ class LoadedNetwork(HostLoaded, Loaded):
         run has the shape of one before. Where nothing was tried yet, a choice that was made for
         not much more or less of one symbol holds; else each step of that past would try anew.
         """
-        about = tuple(map(_about, site.values))
+        about = _abouts(site)
 
         def make() -> Array:
             record = aligned_empty((SITE_WORDS,), "int64")
@@ -124,6 +124,11 @@ _STEPS = 8
 _BLOCKS = {"arena": 0, "place": 0, "constant": 1, "io": 2, "behind": 2, "symbol": 3}
 """The blocks that arguments lie in, as a context numbers them."""
 _NUMBERS = 4
+
+
+def _abouts(site: Site) -> tuple[int, ...]:
+    """`_about` each symbol."""
+    return tuple(map(_about, site.values))
 
 
 def _about(number: int) -> int:
@@ -157,6 +162,7 @@ class _Arguments:
         blocks: the number of the block of each, as in `_BLOCKS`; numbers are of one at address 0.
         io: those that lie in io buffers.
         slots: of these, the number of the buffer; so many more if behind its input's positions.
+        fresh: the numbers of buffers that no past keeps.
     """
 
     def __init__(self, image: Image) -> None:
@@ -167,6 +173,7 @@ class _Arguments:
         self.blocks = np.array(blocks, np.int64)
         self.io = np.array([i for i, _ in io], np.int64)
         self.slots = np.array([slot for _, slot in io], np.int64)
+        self.fresh = sorted({*range(count)} - {room.io for room in image.rooms})
 
 
 class CpuContext(Context):
@@ -184,11 +191,13 @@ class CpuContext(Context):
         self._lock = Lock()
         count = len(self._arguments.blocks)
         self._symbols = np.zeros(len(image.symbols), np.int64)
+        self._io = np.zeros((2, len(image.io_values)), np.int64)
         self._table = np.zeros(count + bool(image.symbols), np.uint64)
         self._table_at, self._workspace_at = address(self._table), address(self._workspace)
         self._entries = self._table[:count].view(np.int64)
         self._starts: NDArray[np.int64] | None = None
         self._judged: Array | None = None
+        self._about: tuple[int, ...] = ()
         if not image.symbols:
             self.place(static_site(image))
 
@@ -207,12 +216,16 @@ class CpuContext(Context):
         self._site = site
         if site.values:
             self._symbols[:] = site.values
-            self._judged = self._loaded.judged(site)
-            self._table[-1] = address(self._judged)
+            about = _abouts(site)
+            if about != self._about:
+                self._about, self._judged = about, self._loaded.judged(site)
+                self._table[-1] = address(self._judged)
 
     @override
-    def run(self, buffers: Sequence[Array], threads: int) -> None:
-        self._fill(buffers, threads)
+    def run(
+        self, buffers: Sequence[Array], threads: int, addresses: Addresses | None = None
+    ) -> None:
+        self._fill(buffers, threads, addresses)
         self._loaded.run(self._table_at, self._workspace_at, threads)
 
     @override
@@ -287,12 +300,20 @@ class CpuContext(Context):
         call.keep = (self, table, workspace, pointed_to, *buffers, *(changed or {}).values())  # type: ignore[attr-defined]
         return call
 
-    def _fill(self, buffers: Sequence[Array], threads: int) -> None:
+    def _fill(
+        self, buffers: Sequence[Array], threads: int, addresses: Addresses | None = None
+    ) -> None:
         """Put the io buffers into the table, and have workspace for so many threads."""
-        at = np.array([address(b) for b in buffers], np.int64)
+        here, behind = self._io
+        if addresses is None:
+            here[:] = [address(b) for b in buffers]
+        else:
+            here[:] = addresses
+            for n in self._arguments.fresh:
+                here[n] = address(buffers[n])
         if self._image.rooms:
-            at = np.concatenate((at, at + self._site.laid.behind))
-        self._entries[self._arguments.io] = at[self._arguments.slots]
+            np.add(here, self._site.laid.behind, out=behind)
+        self._entries[self._arguments.io] = self._io.reshape(-1)[self._arguments.slots]
         need = self._site.workspace_bytes(threads)
         if self._workspace.nbytes < need:
             self._workspace = kept_memory(need, bool(self._site.values))

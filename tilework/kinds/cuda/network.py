@@ -23,7 +23,7 @@ from tilework.kinds.cuda.target import CudaTarget
 from tilework.locks import Lock
 from tilework.overriding import override
 from tilework.runtime.device_array import DeviceArray, device_array
-from tilework.runtime.executor import Context, Loaded
+from tilework.runtime.executor import Addresses, Context, Loaded
 from tilework.runtime.image import Image, Ref
 
 Array = NDArray[Any]
@@ -107,7 +107,9 @@ class CudaContext(Context):
         self._lock = Lock()
 
     @override
-    def run(self, buffers: Sequence[Array], threads: int) -> None:
+    def run(
+        self, buffers: Sequence[Array], threads: int, addresses: Addresses | None = None
+    ) -> None:
         with errors_name_module(self._image):
             if self._graph is None:
                 self._graph = self._captured(self._io)

@@ -25,7 +25,14 @@ from tilework.lower.ir import Buffer, Program
 from tilework.lower.serial import FORMAT, ProgramFormatError, program_from_json
 from tilework.overriding import override
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.executor import Context, Executor, HostLoaded, Loaded, Roofline
+from tilework.runtime.executor import (
+    Addresses,
+    Context,
+    Executor,
+    HostLoaded,
+    Loaded,
+    Roofline,
+)
 from tilework.runtime.image import Image, Step
 from tilework.runtime.layout import behind_in
 from tilework.runtime.sites import Site
@@ -144,7 +151,9 @@ class ReferenceContext(Context):
         self._image, self._values = site.image, site.values
 
     @override
-    def run(self, buffers: Sequence[Array], threads: int) -> None:
+    def run(
+        self, buffers: Sequence[Array], threads: int, addresses: Addresses | None = None
+    ) -> None:
         self.profile(buffers, threads)
 
     def profile(self, buffers: Sequence[Array], threads: int) -> NDArray[np.float64]:

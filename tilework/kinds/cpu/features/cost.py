@@ -26,7 +26,7 @@ from tilework.kinds.cpu.features.tile import (
     unrolled_steps,
     version_cycles,
 )
-from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
+from tilework.kinds.cpu.features.traffic import Traffic, first_pass, stopped, traffic_of
 from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.once import cached_property
@@ -70,6 +70,8 @@ class BlockCost:
         waits = waiting_cycles(self._facts, self._shape, self._traffic, machine)
         cycles = slowest + machine.not_hidden * hidden + first + waits
         block, parallel = self.nest.block, self.nest.parallel
+        if machine.cores == 1 and any(a.open for a in block.spatial):
+            cycles = cycles + stopped(self._facts, self._shape.numbers, self._sum.visits)
         if machine.cores > 1 and any(a.open for a in block.parallel_axes):
             cycles = cycles + _DIVIDE_CYCLES * np.maximum(parallel - 1, 0) * shares.chunks
         if len(block.parallel_loops) > len(block.parallel_axes):

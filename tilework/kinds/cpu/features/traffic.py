@@ -29,6 +29,11 @@ from tilework.te.expr import Axis, reads
 Floats = NDArray[np.float64]
 COLD_WEIGHT_BYTES = 1 << 20
 _WIDE = 16  # lanes
+_KEPT_BYTES, _FEW_ROWS = 1 << 14, 4
+"""What a decoder keeps is at least so large, and has so many positions for each row."""
+_STOP_CYCLES = 60.0
+"""Of the stream of weights, where a sum in pieces is put away and taken up again: 2 to 3 % of what
+one row of 576 x 576 takes in pieces of 96. Of several threads others have the memory meanwhile."""
 _FIRST_PASS = 0.75
 """Of what the first of several register tiles waits for weights."""
 
@@ -189,16 +194,32 @@ def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
 
     In a network these are the results of the layer before, and of weights those that are small:
     none in L2, in L3 all but large ones, which come from memory. In L1 there are none. Where the
-    block was computed just before (`Machine.again`), weights are like other data.
+    block was computed just before (`Machine.again`), weights are like other data. What a decoder
+    keeps is warm nowhere.
     """
     out: list[list[int]] = [[]]
-    l3 = machine.l3_bytes * machine.cores
+    l3, kept = machine.l3_bytes * machine.cores, _kept(facts)
     cold = (math.inf, math.inf) if machine.again else (0, COLD_WEIGHT_BYTES)
     for size, weights in zip((machine.l2_bytes, l3), cold, strict=True):
         each = enumerate(facts.accesses)
         some = [i for i, a in each if not (a.packed and a.tensor_bytes >= weights)]
         fit = sum(facts.accesses[i].tensor_bytes for i in some) <= size
-        out.append(some if fit else [])
+        out.append([i for i in some if i not in kept] if fit else [])
+    return out
+
+
+def _kept(facts: BlockFacts) -> set[int]:
+    """Accesses to keys and values of a decoder: long by as much as a run says, read by few rows.
+
+    Between two tokens all weights pass through the caches.
+    """
+    out = set[int]()
+    for i, a in enumerate(facts.accesses):
+        rows = [axis.typical for axis in facts.block.spatial if axis not in a.axes]
+        long = max((axis.typical for axis in a.axes if axis.open), default=0)
+        plain = rows and facts.block.reduce and not (a.packed or a.store or a.slides)
+        if plain and a.tensor_bytes >= _KEPT_BYTES and math.prod(rows) * _FEW_ROWS <= long:
+            out.add(i)
     return out
 
 
@@ -233,6 +254,22 @@ def first_pass(
         each = [_not_hidden(far / r, busy, passes / np.maximum(far, 1.0)) for far, r in levels]
         lost = lost + np.maximum(*each)
     return np.asarray(_FIRST_PASS * lost)
+
+
+def stopped(facts: BlockFacts, numbers: Mapping[Axis, Floats], visits: Floats) -> Floats | float:
+    """Cycles that weights from memory wait as a register tile is left for its sum's next piece.
+
+    Args:
+        facts: of the block.
+        numbers: register tiles along each spatial axis.
+        visits: of each register tile.
+    """
+    stops: Floats | float = 0.0
+    for access in facts.accesses:
+        if access.packed and access.tensor_bytes >= COLD_WEIGHT_BYTES:
+            own = [n for axis, n in numbers.items() if axis in access.axes]
+            stops = stops + math.prod(own) * (visits - 1.0)
+    return _STOP_CYCLES * stops
 
 
 def _not_hidden(cycles: Floats, busy: Floats, passes: Floats) -> Floats:
