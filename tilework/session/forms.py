@@ -287,13 +287,14 @@ class Forms:
             network = self.network(shapes, values)
         with stage("choose"):
             history = self._how.records.history()
+        ranged = any(isinstance(s, str) for s in shapes.values())
         module = compile(
             network,
             self._how.target,
             records=history,
             precision=self._how.precision,
             cache=False if self._cache is None else self._cache.named,
-            in_place=self._how.in_place and any(isinstance(s, str) for s in shapes.values()),
+            in_place=self._how.in_place and (not self._how.ranges or ranged),
             once=True,
         )
         self._source.files.require("after the session was opened: open it again")
