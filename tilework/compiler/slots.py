@@ -83,7 +83,9 @@ def without_copies(
         source = call.inputs[0] if call.inputs else ""
         root = plan.views.get(source, source)
         if box is None or (root in outside and source not in plan.slots):
-            continue
+            at_first = box is not None and not any(n != 0 for n in box.start)
+            if not (at_first and source in (given or {})):
+                continue
         if _may_vanish(call, plan):
             continue
         if box.steps[-1:] > (1,):

@@ -34,7 +34,7 @@ def written_rows(dag: ComputeDAG, strides: Mapping[int, Strides]) -> Program | N
     (op,) = dag.compute_ops if len(dag.compute_ops) == 1 else (None,)
     if op is None or not op.attrs.get(IN_PLACE, False):
         return None
-    kinds = ("input", "input", "input", "output")
+    kinds = ("input", "input", "input", "updated")
     tensors = (*dag.inputs, *dag.outputs)
     cache, new, starts, out = (
         Buffer(t.name, t.shape, t.dtype, kind, 0, strides.get(i))

@@ -190,7 +190,8 @@ def _cached(c: OnnxContext, x: str, past: str, lengths: _Lengths, name: str) -> 
 
     What no sequence has reached yet is 0.
     """
-    rows = lengths.total if lengths.total >= lengths.cached else lengths.cached
+    total, cached = lengths.total, lengths.cached
+    rows = cached if certain(lambda: total <= cached) or cached > total else total
     if lengths.starts is None:
         return _lengthened(c, x, rows, name)
     return c.op("append_rows", c.value(past), x, lengths.starts, name=name, rows=rows)
