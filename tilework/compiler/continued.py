@@ -14,7 +14,7 @@ call that writes these and no others (`tilework.lower.register_tiles.rows`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,7 +87,7 @@ def continued(plan: Plan) -> tuple[Plan, Continued]:
             + ", ".join(f"{past} by {new}" for past, new in grown)
         )
     if not rooms:
-        calls = [_in_place(call, plan, slots, rooms) for call in calls]
+        calls = _in_place(plan, slots, rooms)
     if not rooms:
         raise NetworkError(
             f"{plan.name} has no output that continues an input: an input, and new positions "
@@ -98,25 +98,44 @@ def continued(plan: Plan) -> tuple[Plan, Continued]:
 
 
 def _in_place(
-    call: Call, plan: Plan, slots: dict[str, Slot], rooms: dict[str, tuple[int, Extent]]
-) -> Call:
-    """A call that replaces rows of an input of its own, in that input's memory; any other as is.
+    plan: Plan, slots: dict[str, Slot], rooms: dict[str, tuple[int, Extent]]
+) -> list[Call]:
+    """The calls, of which those that replace rows of an input do so in its memory.
+
+    Whoever reads the input as it was comes before.
 
     Args:
         slots, rooms: get what shares memory.
     """
-    ops, past = call.dag.compute_ops, call.inputs[0] if call.inputs else ""
-    if len(ops) != 1 or WRITTEN not in ops[0].attrs or past not in plan.inputs:
-        return call
-    readers = [v for c in plan.calls for v in c.inputs if v == past]
-    known = {*plan.outputs, *plan.views.values()}
-    if len(readers) > 1 or past in known or plan.outputs.count(call.output) != 1:
-        return call
-    (op,), shape = ops, plan.values[past].shape
-    slots[call.output] = whole(past, shape)
-    rooms[past] = op.attrs[WRITTEN], shape[op.attrs[WRITTEN]]
-    written = Tensor(make_compute(op.name, op.axes, op.body, {**op.attrs, IN_PLACE: True}))
-    return replace(call, dag=ComputeDAG([*call.dag.inputs, written]))
+    calls = list(plan.calls)
+    for call in plan.calls:
+        ops, past = call.dag.compute_ops, call.inputs[0] if call.inputs else ""
+        if len(ops) != 1 or WRITTEN not in ops[0].attrs or past not in plan.inputs:
+            continue
+        at, behind = calls.index(call), _last_reader(plan, calls, past)
+        early = {plan.views.get(v, v) for c in calls[at + 1 : behind + 1] for v in c.inputs}
+        roots = [plan.views.get(v, v) for v in plan.outputs]
+        if call.output in early or past in roots or plan.outputs.count(call.output) != 1:
+            continue
+        (op,), shape = ops, plan.values[past].shape
+        slots[call.output] = whole(past, shape)
+        rooms[past] = op.attrs[WRITTEN], shape[op.attrs[WRITTEN]]
+        written = Tensor(make_compute(op.name, op.axes, op.body, {**op.attrs, IN_PLACE: True}))
+        dag = ComputeDAG([*call.dag.inputs, written])
+        calls.insert(behind + 1, replace(call, dag=dag))
+        del calls[at]
+    return calls
+
+
+def _last_reader(plan: Plan, calls: Sequence[Call], value: str) -> int:
+    """The number of the last call that reads a value, or of the last one repeated with it."""
+    last = max(
+        i for i, c in enumerate(calls) if value in (plan.views.get(v, v) for v in c.inputs)
+    )
+    repeat = calls[last].repeat
+    while repeat is not None and last + 1 < len(calls) and calls[last + 1].repeat is repeat:
+        last += 1
+    return last
 
 
 def _grown(call: Call, plan: Plan) -> int | None:

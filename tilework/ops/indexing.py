@@ -126,7 +126,13 @@ def append_rows(past: te.Tensor, new: te.Tensor, starts: te.Tensor, rows: Extent
 
 
 def write_rows(
-    cache: te.Tensor, new: te.Tensor, starts: te.Tensor, axis: int, circular: bool
+    cache: te.Tensor,
+    new: te.Tensor,
+    starts: te.Tensor,
+    fallen: te.Tensor | None = None,
+    *,
+    axis: int,
+    circular: bool,
 ) -> te.Tensor:
     """A cache [B, .., P, ..] with new rows [B, .., S, ..] in place of some along ``axis``.
 
@@ -134,6 +140,8 @@ def write_rows(
 
     Args:
         starts: [B], where each sequence's first new row goes.
+        fallen: [B], how many of each sequence's first rows fall off before: others take their
+            places. None: none do.
         circular: rows behind the last are the first ones again; starts are from 0 to P - 1 then.
     """
     cached, count = cache.shape[axis], new.shape[axis]
@@ -144,7 +152,11 @@ def write_rows(
             behind = te.select(behind < 0, behind + cached, behind)
         row = index(behind, count, negative=False)
         fresh = new[(*at[:axis], row, *at[axis + 1 :])]
-        return te.if_then_else(te.all(behind >= 0, behind < count), fresh, cache[at])
+        old = at[axis]
+        if fallen is not None:
+            old = index(old + te.cast("int32", fallen[at[0]]), cached, negative=False)
+        kept = cache[(*at[:axis], old, *at[axis + 1 :])]
+        return te.if_then_else(te.all(behind >= 0, behind < count), fresh, kept)
 
     attrs = {WRITTEN: axis, "circular": circular}
     return te.compute(cache.shape, body, name="T_write_rows", attrs=attrs)

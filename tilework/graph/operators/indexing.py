@@ -163,14 +163,14 @@ def _append_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 
 
 def _write_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-    cache, new, starts = types
-    _indices(starts, "the starts")
+    cache, new, *places = types
     axis = attrs["axis"]
     wanted = [n if d == axis else m for d, (n, m) in enumerate(zip(new.shape, cache.shape))]
     if len(new.shape) != len(cache.shape) or list(new.shape) != wanted or axis < 1:
         raise ValueError(f"new rows {list(new.shape)} do not fit {list(cache.shape)}")
-    if starts.shape != cache.shape[:1]:
-        raise ValueError(f"{list(starts.shape)} places for a batch of {cache.shape[0]}")
+    for given in places:
+        if _indices(given, "the places").shape != cache.shape[:1]:
+            raise ValueError(f"{list(given.shape)} places for a batch of {cache.shape[0]}")
     return ValueType(cache.shape, common_dtype([cache, new], ANY))
 
 

@@ -4,6 +4,8 @@ Declared, every element of the cache asks whether it is one of the new ones (`op
 Where input and output are one buffer, all others are there already::
 
     for b, m, s:  i = starts[b] + s;  if 0 <= i < P:  for h:  cache[b, m, i, h] = new[b, m, s, h]
+
+Where rows fall off first, the others move, in their order, if there are any that do.
 """
 
 from __future__ import annotations
@@ -34,14 +36,34 @@ def written_rows(dag: ComputeDAG, strides: Mapping[int, Strides]) -> Program | N
     (op,) = dag.compute_ops if len(dag.compute_ops) == 1 else (None,)
     if op is None or not op.attrs.get(IN_PLACE, False):
         return None
-    kinds = ("input", "input", "input", "updated")
+    kinds = ("input",) * len(dag.inputs) + ("updated",)
     tensors = (*dag.inputs, *dag.outputs)
-    cache, new, starts, out = (
+    *inputs, out = (
         Buffer(t.name, t.shape, t.dtype, kind, 0, strides.get(i))
         for i, (t, kind) in enumerate(zip(tensors, kinds, strict=True))
     )
-    body = _rows(op, new, starts, out)
-    return Program((cache, new, starts), (out,), (), (Region(op.name, (), body),))
+    _, new, starts, *fallen = inputs
+    body = seq(*(_moved(op, by, out) for by in fallen), _rows(op, new, starts, out))
+    return Program(tuple(inputs), (out,), (), (Region(op.name, (), body),))
+
+
+def _moved(op: Compute, fallen: Buffer, out: Buffer) -> Stmt:
+    """Rows that take the places of those that fall off."""
+    axis = op.attrs[WRITTEN]
+    loops = [loop_var(f"i{d}", n) for d, n in enumerate(out.shape)]
+    at = [var_or_zero(v) for v in loops]
+    by = cast("int32", load(fallen, at[:1]))
+    source, place = binary("+", at[axis], by), loop_var("row", out.shape[axis])
+    there = compare("<", source, const(out.shape[axis]))
+
+    def store(last: Expr) -> Stmt:
+        to = (*at[:-1], last)
+        return Store(out, to, load(out, (*to[:axis], place, *to[axis + 1 :])))
+
+    serial: list[LoopSpec] = [(v, v.extent, "serial") for v in loops]
+    each = nest(serial[axis + 1 : -1], _in_vectors(out.shape[-1], store))
+    row = nest(serial[axis:][:1], If(there, Let(place, source, each)))
+    return nest(serial[:axis], If(compare(">", by, const(0)), row))
 
 
 def _rows(op: Compute, new: Buffer, starts: Buffer, out: Buffer) -> Stmt:

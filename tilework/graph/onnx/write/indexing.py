@@ -115,7 +115,7 @@ def _append_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None
 
 def _write_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     """The new row of each number, where there is one, else the cache's."""
-    cache, new, starts = inputs
+    cache, new, starts, *fallen = inputs
     shape, axis = known_shape(w.net.types[node.name].shape), node.attrs["axis"]
     count = known_shape(w.net.types[node.inputs[1]].shape)[axis]
     ones = [1] * len(shape)
@@ -133,6 +133,15 @@ def _write_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
     w.add("Expand", [f"{out}_within", _ints(w, f"{out}_shape", shape)], f"{out}_rows")
     w.add("GatherElements", [new, f"{out}_rows"], f"{out}_gathered", axis=axis)
     w.add("Equal", [behind, f"{out}_within"], f"{out}_there")
+    if fallen:
+        w.cast(fallen[0], "int64", f"{out}_by")
+        by = _reshaped(w, f"{out}_by", first, f"{out}_fallen")
+        w.add("Add", [places, by], f"{out}_from")
+        top = w.constant(f"{out}_top", np.array(shape[axis] - 1))
+        w.add("Clip", [f"{out}_from", none, top], f"{out}_kept")
+        w.add("Expand", [f"{out}_kept", f"{out}_shape"], f"{out}_old")
+        w.add("GatherElements", [cache, f"{out}_old"], f"{out}_moved", axis=axis)
+        cache = f"{out}_moved"
     w.add("Where", [f"{out}_there", f"{out}_gathered", cache], out)
 
 
