@@ -129,9 +129,7 @@ def _in_place(
 
 def _last_reader(plan: Plan, calls: Sequence[Call], value: str) -> int:
     """The number of the last call that reads a value, or of the last one repeated with it."""
-    last = max(
-        i for i, c in enumerate(calls) if value in (plan.views.get(v, v) for v in c.inputs)
-    )
+    last = max(i for i, c in enumerate(calls) if value in (plan.views.get(v, v) for v in c.inputs))
     repeat = calls[last].repeat
     while repeat is not None and last + 1 < len(calls) and calls[last + 1].repeat is repeat:
         last += 1

@@ -110,11 +110,11 @@ class Forms:
         """
         if not self._tried:
             self._tried = True
-            given = self._how.ranges
+            given, in_place = self._how.ranges, self._how.in_place
             try:
-                self._whole, served = form_over(Valued(self, (), {}), given, self._how.in_place)
+                self._whole, served = form_over(Valued(self, (), {}), given, in_place)
             except TileworkError as e:
-                if self._how.in_place:
+                if in_place:
                     raise
                 self.warn(EACH, str(e))
                 return None
@@ -284,17 +284,17 @@ class Forms:
         from tilework.compiler import compile
 
         with stage("read"):
-            network = self.network(shapes, values)
+            how, network = self._how, self.network(shapes, values)
         with stage("choose"):
-            history = self._how.records.history()
-        ranged = any(isinstance(s, str) for s in shapes.values())
+            history = how.records.history()
+        ranged = not how.ranges or any(isinstance(s, str) for s in shapes.values())
         module = compile(
             network,
-            self._how.target,
-            records=history,
-            precision=self._how.precision,
+            how.target,
+            history,
+            precision=how.precision,
             cache=False if self._cache is None else self._cache.named,
-            in_place=self._how.in_place and (not self._how.ranges or ranged),
+            in_place=how.in_place and ranged,
             once=True,
         )
         self._source.files.require("after the session was opened: open it again")

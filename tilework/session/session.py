@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tilework.collector import paused
 from tilework.errors import ModuleError, TileworkError
 from tilework.kept import keeps
-from tilework.session import ahead, later
 from tilework.runtime.parts import PartedModule
+from tilework.session import ahead, later
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
 from tilework.session.facts import Source, facts_of

@@ -165,8 +165,8 @@ def _append_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 def _write_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     cache, new, *places = types
     axis = attrs["axis"]
-    wanted = [n if d == axis else m for d, (n, m) in enumerate(zip(new.shape, cache.shape))]
-    if len(new.shape) != len(cache.shape) or list(new.shape) != wanted or axis < 1:
+    around = [(*t.shape[:axis], *t.shape[axis + 1 :]) for t in (cache, new)]
+    if len(new.shape) != len(cache.shape) or around[0] != around[1] or axis < 1:
         raise ValueError(f"new rows {list(new.shape)} do not fit {list(cache.shape)}")
     for given in places:
         if _indices(given, "the places").shape != cache.shape[:1]:

@@ -17,8 +17,8 @@ def continue_pasts(net: Network) -> Network:
         append_rows(past, new, starts), no longer than the past  ->  write_rows(past, new, starts)
 
     One of fixed length takes them where each sequence's past ends; what lies behind stays there.
-    Of one that grows a sequence whose past is shorter than the others' has NaN for its new rows, so that nobody
-    takes what comes of it for an answer.
+    Of one that grows a sequence whose past is shorter than the others' has NaN for its new rows,
+    so that nobody takes what comes of it for an answer.
     """
     return rewrite(net, _rule)
 

@@ -61,7 +61,9 @@ def _moved(op: Compute, fallen: Buffer, out: Buffer) -> Stmt:
         return Store(out, to, load(out, (*to[:axis], place, *to[axis + 1 :])))
 
     serial: list[LoopSpec] = [(v, v.extent, "serial") for v in loops]
-    each = nest(serial[axis + 1 : -1], _in_vectors(out.shape[-1], store))
+    within = axis + 1 < len(loops)
+    each = _in_vectors(out.shape[-1], store) if within else store(at[-1])
+    each = nest(serial[axis + 1 : -1], each)
     row = nest(serial[axis:][:1], If(there, Let(place, source, each)))
     return nest(serial[:axis], If(compare(">", by, const(0)), row))
 

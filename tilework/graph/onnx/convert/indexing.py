@@ -22,7 +22,7 @@ from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.numbers import NotKnown, numbers
 from tilework.graph.onnx.protos import NodeProto, numpy_type
 from tilework.graph.onnx.shares import share_of
-from tilework.graph.onnx.values import arange, constant, room, value
+from tilework.graph.onnx.values import arange, constant, value
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.symbols import Symbolic, is_static, range_of
 

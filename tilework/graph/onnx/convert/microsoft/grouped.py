@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 from itertools import accumulate
 from typing import Any
 
@@ -241,12 +240,12 @@ def _mixed(
     """
     name, (b, s, n, h), m = node.output[0], c.b.shape(q), c.b.shape(keys[0])[1]
     counts = [c.b.shape(k)[2] for k in keys]
-    t = sum(counts)
+    t: Extent = sum(counts)
     q = c.op("reshape", q, shape=(b, s, m, n // m, h))
-    each = [
+    apart = [
         c.op("einsum", q, k, equation="bsmgd,bmtd->bmgst", name=f"{name}_scores") for k in keys
     ]
-    scores = each[0] if len(each) == 1 else c.op("concat", *each, axis=4)
+    scores = apart[0] if len(apart) == 1 else c.op("concat", *apart, axis=4)
     factor = float(a.get("scale", 0.0)) or 1.0 / math.sqrt(known(h))
     scores = c.op("multiply", scores, like(c, factor, scores))
     cap = float(a.get("softcap", 0.0))
@@ -260,18 +259,12 @@ def _mixed(
         scores = c.op("add", scores, c.op("reshape", bias, shape=(own, *heads, s, t)))
     scores = c.op("where", _seen(c, a, lengths, t, places), scores, like(c, -np.inf, scores))
     shares = _softmax(c, node, a, scores)
-    ends = accumulate(counts, initial=0)
-    parts = [
-        along(c, shares, 4, at, count, f"{name}_shares") if len(each) > 1 else shares
-        for at, count in zip(ends, counts, strict=False)
-    ]
-    mixed = reduce(
-        lambda x, y: c.op("add", x, y),
-        [
-            c.op("einsum", share, v, equation="bmgst,bmtd->bsmgd")
-            for share, v in zip(parts, values, strict=True)
-        ],
-    )
+    firsts = accumulate(counts, initial=0)
+    mixed = ""
+    for v, first, count in zip(values, firsts, counts, strict=False):
+        part = shares if len(apart) == 1 else along(c, shares, 4, first, count, f"{name}_shares")
+        more = c.op("einsum", part, v, equation="bmgst,bmtd->bsmgd")
+        mixed = c.op("add", mixed, more) if mixed else more
     return c.op("reshape", mixed, name=name, shape=(b, s, n * h))
 
 

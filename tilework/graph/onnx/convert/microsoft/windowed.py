@@ -1,6 +1,6 @@
 """A cache of the last positions alone (`sliding_window_cache`), from which the first fall off.
 
-Of T tokens of a sequence a cache of C rows holds the last L, with a window of W and G = C - W + 1::
+Of T tokens of a sequence a cache of C rows holds the last L. With a window of W, G = C - W + 1::
 
     L = T                          where T <= C
     L = T - G * ceil((T - C) / G)  else: G rows fall off at once
