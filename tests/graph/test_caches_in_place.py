@@ -100,9 +100,9 @@ def test_a_cache_of_the_last_positions(window: int, room: int) -> None:
                     compare(*([p[n, :, : length - gone] for p in x[1:]] for x in (got, wanted)))
 
 
-def scattered(nonpad: bool, mode: str, batch: int = 2, room: int = 16) -> onnx.ModelProto:
+def scattered(nonpad: bool, mode: str, new: str | int = "s") -> onnx.ModelProto:
     """Keys and values scattered into caches, and attention over them."""
-    number, whole = TensorProto.FLOAT, TensorProto.INT64
+    number, whole, batch, room = TensorProto.FLOAT, TensorProto.INT64, 2, 16
     rest = ["", "", "", "seen"] if nonpad else ["seen"]
     nodes = [
         *(
@@ -111,9 +111,9 @@ def scattered(nonpad: bool, mode: str, batch: int = 2, room: int = 16) -> onnx.M
         ),
         helper.make_node("Attention", ["q", "present_k", "present_v", *rest], ["y"]),
     ]
-    shapes = {x: [batch, 4, "s", 8] for x in "qkv"}
+    shapes = {x: [batch, 4, new, 8] for x in "qkv"}
     shapes |= {f"past_{x}": [batch, 4, room, 8] for x in "kv"}
-    seen = (whole, [batch]) if nonpad else (number, ["s", room])
+    seen = (whole, [batch]) if nonpad else (number, [new, room])
     inputs = [helper.make_tensor_value_info(n, number, s) for n, s in shapes.items()]
     inputs.append(helper.make_tensor_value_info("at", whole, [batch]))
     inputs.append(helper.make_tensor_value_info("seen", *seen))

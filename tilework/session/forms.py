@@ -110,11 +110,11 @@ class Forms:
         """
         if not self._tried:
             self._tried = True
-            given, in_place = self._how.ranges, self._how.in_place
+            given = self._how.ranges
             try:
-                self._whole, served = form_over(Valued(self, (), {}), given, in_place)
+                self._whole, served = form_over(Valued(self, (), {}), given, self._how.in_place)
             except TileworkError as e:
-                if in_place:
+                if self._how.in_place:
                     raise
                 self.warn(EACH, str(e))
                 return None
@@ -287,14 +287,13 @@ class Forms:
             how, network = self._how, self.network(shapes, values)
         with stage("choose"):
             history = how.records.history()
-        ranged = not how.ranges or any(isinstance(s, str) for s in shapes.values())
         module = compile(
             network,
             how.target,
-            history,
+            records=history,
             precision=how.precision,
             cache=False if self._cache is None else self._cache.named,
-            in_place=how.in_place and ranged,
+            in_place=how.in_place and (not how.ranges or str in map(type, shapes.values())),
             once=True,
         )
         self._source.files.require("after the session was opened: open it again")
