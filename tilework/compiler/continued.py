@@ -52,8 +52,11 @@ class Continued(NamedTuple):
 NONE = Continued({}, {})
 
 
-def continued(plan: Plan) -> tuple[Plan, Continued]:
+def continued(plan: Plan, rows: bool = True) -> tuple[Plan, Continued]:
     """A plan without the concatenations by which outputs continue inputs.
+
+    Args:
+        rows: whether the machine has programs that write some rows of an input.
 
     Raises:
         NetworkError: there is no such output, or one that its readers need in another order.
@@ -86,7 +89,7 @@ def continued(plan: Plan) -> tuple[Plan, Continued]:
             f"{plan.name} continues inputs by different numbers of positions: "
             + ", ".join(f"{past} by {new}" for past, new in grown)
         )
-    if not rooms:
+    if rows and not rooms:
         calls = _in_place(plan, slots, rooms)
     if not rooms:
         raise NetworkError(

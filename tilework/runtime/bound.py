@@ -192,13 +192,12 @@ def given_inputs(
             continue
         room = rooms.get(v.io) if shape == whole else None
         if room is None:
-            room = (aligned_empty if shape == whole else _zeros)(whole, v.dtype)
+            room = _RESULTS.empty(whole, v.dtype) if shape == whole else _zeros(whole, v.dtype)
         else:
             _check_room(f"output that continues {v.name}", room, whole, v.dtype)
-        if room is not array:
+        if not _same(array, room):
             ready = ready_copy(what, array, shape, v.dtype)
-            if address(ready) != address(room):
-                first_of(room, ends.continued[v.io], shape)[...] = ready
+            first_of(room, ends.continued[v.io], shape)[...] = ready
         out.append(room)
     return out
 
@@ -218,6 +217,15 @@ def _zeros(shape: Sequence[int], dtype: str) -> Array:
     out = aligned_empty(shape, dtype)
     out[...] = 0
     return out
+
+
+def _same(array: Any, room: Array) -> bool:
+    """Whether an array is a room, or a view of all of it."""
+    if array is room:
+        return True
+    alike = isinstance(array, np.ndarray) and bool(array.flags.c_contiguous)
+    kind = (room.shape, room.dtype)
+    return alike and (array.shape, array.dtype) == kind and address(array) == address(room)
 
 
 def _check_room(what: str, room: Array, shape: Sequence[int], dtype: str) -> None:
