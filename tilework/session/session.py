@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache as once
 from functools import partial
 from pathlib import Path
@@ -207,7 +208,7 @@ class Session:
                 the past is another session's, in use, or full.
             NetworkError: the model cannot be compiled for these shapes.
         """
-        return self._once_paused(output_names, input_feed, past, {})
+        return self._run(output_names, input_feed, past, {})
 
     def run_async(
         self,
@@ -235,7 +236,7 @@ class Session:
     def run_with_iobinding(self, binding: IOBinding, run_options: Any = None) -> None:
         """Run on the inputs of a binding; its outputs hold the results."""
         names, past, into = binding.output_names, binding.past, binding.arrays
-        binding.keep(self._once_paused(names, binding.inputs, past, into))
+        binding.keep(self._run(names, binding.inputs, past, into))
 
     # --- ours ----------------------------------------------------------------------------------
 
@@ -280,15 +281,6 @@ class Session:
 
     # --- inside --------------------------------------------------------------------------------
 
-    def _once_paused(self, *given: Any) -> list[Any]:
-        """`_run`; what a first one's compile leaves is looked through when the answer is there."""
-        if self._answered:
-            return self._run(*given)
-        with paused():
-            outputs = self._run(*given)
-        self._answered = True
-        return outputs
-
     def _run(
         self,
         output_names: Sequence[str] | None,
@@ -296,25 +288,28 @@ class Session:
         past: Past | None,
         into: Mapping[str, Array],
     ) -> list[Any]:
-        places = self._feeds.places(output_names)
-        if past is None:
-            arrays = self._feeds.arrays(input_feed)
+        # what a first run's compile leaves is looked through when the answer is there
+        with nullcontext() if self._answered else paused():
+            places = self._feeds.places(output_names)
+            if past is None:
+                arrays = self._feeds.arrays(input_feed)
 
-            def run(module: Compiled) -> list[Any]:
-                given = {name: arrays[name] for name in module.inputs}
-                if into and not isinstance(module, PartedModule):
-                    return module.run(given, into=into)
-                return module.run(given)
+                def run(module: Compiled) -> list[Any]:
+                    given = {name: arrays[name] for name in module.inputs}
+                    if into and not isinstance(module, PartedModule):
+                        return module.run(given, into=into)
+                    return module.run(given)
 
-            within = None if self._fixed is not None else self._forms.within(run)
-            outputs = run(self._alone(arrays)) if within is None else within
-        else:
-            whole = self._continuing()
-            fed = [v.name for v in whole.image.ends.fed]
-            arrays = self._feeds.arrays(input_feed, fed)
-            outputs = whole.run(arrays, past=past, wanted=places)
-            places = None
-        later.answered()
+                within = None if self._fixed is not None else self._forms.within(run)
+                outputs = run(self._alone(arrays)) if within is None else within
+            else:
+                whole = self._continuing()
+                fed = [v.name for v in whole.image.ends.fed]
+                arrays = self._feeds.arrays(input_feed, fed)
+                outputs = whole.run(arrays, past=past, wanted=places)
+                places = None
+            later.answered()
+        self._answered = True
         return outputs if places is None else [outputs[i] for i in places]
 
     def _continuing(self) -> Module:

@@ -86,8 +86,8 @@ def _rows(op: Compute, new: Buffer, starts: Buffer, out: Buffer) -> Stmt:
     serial: list[LoopSpec] = [(v, v.extent, "serial") for v in loops]
     within = axis + 1 < len(loops)
     each = _in_vectors(new.shape[-1], store) if within else store(at[-1])
-    found = If(inside, Let(place, row, nest(serial[axis + 1 : -1], each)))
-    return nest(serial[: axis + 1], found)
+    written = If(inside, Let(place, row, nest(serial[axis + 1 : -1], each)))
+    return nest(serial[: axis + 1], written)
 
 
 def _in_vectors(count: Extent, store: Callable[[Expr], Stmt]) -> Stmt:
