@@ -156,7 +156,7 @@ def write_rows(
         if fallen is not None:
             old = index(old + te.cast("int32", fallen[at[0]]), cached, negative=False)
         kept = cache[(*at[:axis], old, *at[axis + 1 :])]
-        return te.if_then_else(te.all(behind >= 0, behind < count), fresh, kept)
+        return te.select(te.all(behind >= 0, behind < count), fresh, kept)
 
     attrs = {WRITTEN: axis, "circular": circular}
     return te.compute(cache.shape, body, name="T_write_rows", attrs=attrs)
