@@ -9,6 +9,7 @@ import onnxruntime as ort
 import pytest
 
 from tests.graph import symbolic_models
+from tests.graph.test_caches_in_place import scattered
 from tilework.errors import ModuleError, NetworkError, ShapeError, TileworkError
 from tilework.session import Session
 
@@ -212,3 +213,30 @@ def test_sessions_without(model):
     encoder = symbolic_models.encoder().SerializeToString()
     with pytest.raises(NetworkError, match="no output that continues an input"):
         Session(encoder, shapes={"batch": "1..2", "seq": "1..9"}, in_place=True)
+
+
+@pytest.mark.parametrize("shapes", [{"s": "1..4"}, {}])
+def test_a_buffer_bound_as_input_and_output(shapes):
+    """It is written in place; one bound elsewhere gets a copy first, and plain runs make one."""
+    model = scattered(False, "linear", "s" if shapes else 1)
+    session = Session(model, shapes=shapes or None, in_place=True)
+    theirs = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    rng, buffer = np.random.default_rng(0), np.zeros((2, 4, 16, 8), np.float32)
+    binding = session.io_binding()
+    other = np.empty_like(buffer)
+    for at in range(3):
+        feeds = {x: rng.standard_normal((2, 4, 1, 8), np.float32) for x in "qkv"}
+        seen = np.zeros((1, 16), np.float32)
+        feeds |= {"past_v": buffer * 2, "at": np.array([at, 2 * at]), "seen": seen}
+        wanted = theirs.run(None, {**feeds, "past_k": buffer})
+        plain = session.run(None, {**feeds, "past_k": buffer})
+        for name, array in {**feeds, "past_k": buffer}.items():
+            binding.bind_cpu_input(name, array)
+        for into in (other, buffer):
+            binding.bind_cpu_output("present_k", into)
+            binding.bind_output("y")
+            session.run_with_iobinding(binding)
+            kept, y = binding.copy_outputs_to_cpu()
+            assert kept is into and np.array_equal(kept, wanted[1])
+            assert np.array_equal(y, plain[0]) and np.array_equal(plain[1], wanted[1])
+            np.testing.assert_allclose(y, wanted[0], rtol=1e-5, atol=1e-5)

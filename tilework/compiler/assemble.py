@@ -82,7 +82,7 @@ def compile_network(
             for done in (net, given) if once else ():
                 if isinstance(done.constants, dict):
                     done.constants.clear()
-            planned, kept = continued(planned) if in_place else (planned, NONE)
+            planned, kept = continued(planned, where.ranges) if in_place else (planned, NONE)
         with Helpers() as helpers:
             kernels = Kernels(where, kernel_files(cache))
             kernels.common(helpers)

@@ -49,7 +49,8 @@ def without_copies(
     Args:
         given: values that share memory already, beside those of the plan.
     """
-    slots = {**plan.slots, **(given or {})}
+    room = given or {}
+    slots = {**plan.slots, **room}
     outside = {*plan.inputs, *plan.constants, *slots}
     outside |= {plan.views.get(v, v) for v in (*plan.inputs, *plan.outputs)}
     alone = outside | {*plan.views, *plan.views.values(), *(s.root for s in slots.values())}
@@ -82,7 +83,11 @@ def without_copies(
         box = sliced(call.dag) if call.output not in {*slots, *alone} else None
         source = call.inputs[0] if call.inputs else ""
         root = plan.views.get(source, source)
-        if box is None or (root in outside and source not in plan.slots):
+        if box is None:
+            continue
+        # the first positions of what an output continues lie at the beginning of a room
+        first = source in room and not any(n != 0 for n in box.start)
+        if root in outside and source not in plan.slots and not first:
             continue
         if _may_vanish(call, plan):
             continue

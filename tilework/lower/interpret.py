@@ -95,6 +95,8 @@ def interpret(
     shared = [b for b in program.temporaries if b.scope == "global"]
     for buffer in (*program.outputs, *shared):
         memory[buffer] = poisoned(shape_at(buffer.shape, at), buffer.dtype)
+        if buffer.scope == "updated":
+            memory[buffer][...] = inputs[0]
     private = [b for b in program.temporaries if b.scope == "thread"]
     with np.errstate(all="ignore"):
         for region in program.regions:

@@ -39,7 +39,7 @@ from tilework.te.expr import Axis, Call, Const, Expr
 from tilework.te.parts import Parts, preorder
 from tilework.te.trees import PARTS
 
-SCOPES = ("input", "output", "global", "block", "thread", "register")
+SCOPES = ("input", "output", "updated", "global", "block", "thread", "register")
 _INNER, _EXPRESSIONS = Parts("Stmt"), Parts("Expr", "Load")
 
 
@@ -48,8 +48,8 @@ class Buffer:
     """A row-major array.
 
     Attributes:
-        scope: see `SCOPES`; ``global`` buffers hold results from one region to the next,
-            ``block`` buffers exist once a block of threads, ``thread`` buffers once a thread.
+        scope: see `SCOPES`; ``updated``: the first input, as output; ``global``: results from one
+            region to the next; ``block``, ``thread``: there once a block of threads, a thread.
         streamed: how many bytes ahead of a load it pays to ask for its elements, which are read
             in order and come from memory; 0: not at all. Of symbols where a run decides.
         own_strides: those of an argument that lies inside a larger array, or of a ``block`` buffer

@@ -33,6 +33,7 @@ from tilework.ops.indexing import (
     take,
     take_along,
     trilu,
+    write_rows,
 )
 from tilework.ops.norm import (
     group_norm,
@@ -71,5 +72,5 @@ __all__ = [
     "pad_with_self", "phase_conv", "phase_weights", "reduce", "relu", "replace_rows", "resample",
     "reverse_sequence", "scatter_elements", "scatter_rows", "softmax", "strided_slice",
     "subtract", "take", "take_along", "tf32_products", "top_k", "transpose", "trilu",
-    "window_sums",
+    "window_sums", "write_rows",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from tilework.ops.elementwise import broadcast_index
 from tilework.ops.indices import index, matches
 from tilework.ops.scalars import literal
 from tilework.ops.storage import computed
+from tilework.te.written import WRITTEN
 
 
 def _step(i: te.Expr, begin: Extent, stride: int) -> te.Expr:
@@ -122,6 +123,43 @@ def append_rows(past: te.Tensor, new: te.Tensor, starts: te.Tensor, rows: Extent
         return kept if same(rows, cached) else te.if_then_else(i < cached, kept, fresh)
 
     return te.compute((*past.shape[:2], rows, past.shape[3]), body, name="T_append_rows")
+
+
+def write_rows(
+    cache: te.Tensor,
+    new: te.Tensor,
+    starts: te.Tensor,
+    fallen: te.Tensor | None = None,
+    *,
+    axis: int,
+    circular: bool,
+) -> te.Tensor:
+    """A cache [B, .., P, ..] with new rows [B, .., S, ..] in place of some along ``axis``.
+
+    What would stand outside is left out.
+
+    Args:
+        starts: [B], where each sequence's first new row goes.
+        fallen: [B], how many of each sequence's first rows fall off before: others take their
+            places. None: none do.
+        circular: rows behind the last are the first ones again; starts are from 0 to P - 1 then.
+    """
+    cached, count = cache.shape[axis], new.shape[axis]
+
+    def body(*at: te.Expr) -> te.Expr:
+        behind = at[axis] - te.cast("int32", starts[at[0]])
+        if circular:
+            behind = te.select(behind < 0, behind + cached, behind)
+        row = index(behind, count, negative=False)
+        fresh = new[(*at[:axis], row, *at[axis + 1 :])]
+        old = at[axis]
+        if fallen is not None:
+            old = index(old + te.cast("int32", fallen[at[0]]), cached, negative=False)
+        kept = cache[(*at[:axis], old, *at[axis + 1 :])]
+        return te.select(te.all(behind >= 0, behind < count), fresh, kept)
+
+    attrs = {WRITTEN: axis, "circular": circular}
+    return te.compute(cache.shape, body, name="T_write_rows", attrs=attrs)
 
 
 def one_hot(indices: te.Tensor, values: te.Tensor, depth: int, axis: int) -> te.Tensor:

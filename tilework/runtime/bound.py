@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
-from tilework.runtime.arrays import aligned_empty, check_ready, random_array, ready_copy
+from tilework.runtime.arrays import (
+    address,
+    aligned_empty,
+    check_array,
+    check_ready,
+    random_array,
+    ready_copy,
+)
 from tilework.runtime.device_array import DeviceArray
 from tilework.runtime.image import Dims, Ends, Value
 from tilework.runtime.recycled import Recycled
@@ -20,6 +27,8 @@ Take = Callable[[str, Any], DeviceArray | None]
 
 _RESULTS = Recycled()
 
+_ROOM_ALIGN = 16
+"""Bytes at whose multiples NumPy's memory begins."""
 _DEVICE_ALIGN = 16
 """Bytes at whose multiples an array in a GPU's memory begins: the widest access of a thread."""
 
@@ -149,11 +158,11 @@ def new_outputs(ends: Ends, dims: Dims) -> list[Array]:
 def results(ends: Ends, dims: Dims, buffers: Sequence[Array]) -> list[Array]:
     """The outputs, dense; one that shares its buffer with another value is copied."""
     out: list[Array] = []
-    used = set(ends.continued)
+    used: set[int] = set()
     for v, shape in zip(ends.outputs, dims.outputs, strict=True):
         array = buffers[v.io]
-        if v.io in ends.continued:
-            array = first_of(array, ends.continued[v.io], shape)
+        if v.io in ends.continued and array.shape != shape:
+            array = first_of(array, ends.continued[v.io], shape).copy()
         elif array.shape != shape:
             array = array.reshape(shape)
         out.append(array.copy() if v.io in used else array)
@@ -161,24 +170,35 @@ def results(ends: Ends, dims: Dims, buffers: Sequence[Array]) -> list[Array]:
     return out
 
 
-def given_inputs(ends: Ends, dims: Dims, arrays: Sequence[Any]) -> list[Array]:
-    """The buffers of inputs as kernels can take them; what is continued is copied to a new room.
+def given_inputs(
+    ends: Ends, dims: Dims, arrays: Sequence[Any], into: Mapping[str, Array]
+) -> list[Array]:
+    """The buffers of inputs as kernels can take them; what is continued is copied to a room.
 
     Args:
         dims: shapes where the run is.
         arrays: the inputs in order.
+        into: see `Module.run`. One of these that is the input is not copied.
 
     Raises:
         ModuleError: one has another shape or type, or lies in a GPU's memory.
     """
+    rooms = {v.io: into[v.name] for v in ends.outputs if v.name in into} if into else {}
     out = []
     for v, array, shape in zip(ends.inputs, arrays, dims.inputs, strict=True):
-        ready = ready_copy(f"input {v.name}", array, shape, v.dtype)
-        if v.io in ends.continued:
-            room = _zeros(dims.io[v.io], v.dtype)
+        what, whole = f"input {v.name}", dims.io[v.io]
+        if v.io not in ends.continued:
+            out.append(ready_copy(what, array, shape, v.dtype))
+            continue
+        room = rooms.get(v.io) if shape == whole else None
+        if room is None:
+            room = _RESULTS.empty(whole, v.dtype) if shape == whole else _zeros(whole, v.dtype)
+        else:
+            _check_room(f"output that continues {v.name}", room, whole, v.dtype)
+        if not _same(array, room):
+            ready = ready_copy(what, array, shape, v.dtype)
             first_of(room, ends.continued[v.io], shape)[...] = ready
-            ready = room
-        out.append(ready)
+        out.append(room)
     return out
 
 
@@ -197,6 +217,22 @@ def _zeros(shape: Sequence[int], dtype: str) -> Array:
     out = aligned_empty(shape, dtype)
     out[...] = 0
     return out
+
+
+def _same(array: Any, room: Array) -> bool:
+    """Whether an array is a room, or a view of all of it."""
+    if array is room:
+        return True
+    alike = isinstance(array, np.ndarray) and bool(array.flags.c_contiguous)
+    kind = (room.shape, room.dtype)
+    return alike and (array.shape, array.dtype) == kind and address(array) == address(room)
+
+
+def _check_room(what: str, room: Array, shape: Sequence[int], dtype: str) -> None:
+    """Refuse what kernels cannot write to; rows within a room begin anywhere, and so may it."""
+    check_array(what, room, shape, dtype)
+    if not (room.flags.carray and address(room) % _ROOM_ALIGN == 0):
+        raise ModuleError(f"{what}: the array must be contiguous, and not read-only")
 
 
 def _check(what: str, value: Value, array: Any) -> None:

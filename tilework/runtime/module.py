@@ -125,6 +125,7 @@ class Module:
         *more: Any,
         past: Past | None = None,
         wanted: Sequence[int] | None = None,
+        into: Mapping[str, Array] | None = None,
     ) -> list[Array]:
         """Run the network once.
 
@@ -133,6 +134,9 @@ class Module:
             past: what the run continues, in place of the inputs that are its; the run's positions
                 are behind it afterwards.
             wanted: the numbers of the outputs to return; None: all.
+            into: by name, arrays for outputs that replace positions of an input; others are of no
+                effect. One that is the input as well is written in place, another one gets a copy
+                of it first.
 
         Returns:
             New arrays, one per output; of outputs that continue a past, views of its memory.
@@ -148,7 +152,7 @@ class Module:
         arrays = self._arrays(self.image.inputs, inputs, more)
         site = self._contexts.sites.of(arrays)
         ends, dims = self.image.ends, site.dims
-        buffers = [*given_inputs(ends, dims, arrays), *new_outputs(ends, dims)]
+        buffers = [*given_inputs(ends, dims, arrays, into or {}), *new_outputs(ends, dims)]
         self._contexts.run(site, buffers, self.num_threads)
         outputs = results(ends, dims, buffers)
         return outputs if wanted is None else [outputs[n] for n in wanted]

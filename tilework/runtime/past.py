@@ -51,6 +51,12 @@ class Past:
                 f"module {image.name} continues no input in its memory: compile it with "
                 "in_place=True"
             )
+        if all(room.shape == image.inputs[room.io].shape for room in image.rooms):
+            names = ", ".join(room.name for room in image.rooms)
+            raise ModuleError(
+                f"module {image.name} continues caches of a fixed length ({names}): give each as "
+                "the input and as the array that its output is written to"
+            )
         self._name, self._rooms = image.name, image.rooms
         self._numbers = [room.io for room in image.rooms]
         self._buffers: list[Array] = []

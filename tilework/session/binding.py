@@ -35,6 +35,11 @@ class IOBinding:
         """The outputs that were bound, in order; all if none was."""
         return list(self._into) or list(self._outputs)
 
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What outputs are written to, by name, where that was given."""
+        return {name: array for name, array in self._into.items() if array is not None}
+
     def bind_cpu_input(self, name: str, array: Any) -> None:
         """Have an input read from an array, at every run anew.
 
@@ -78,6 +83,9 @@ class IOBinding:
     def bind_cpu_output(self, name: str, array: Array) -> None:
         """Have an output written to an array of its shape and type.
 
+        One that is bound as the input that this output continues, too, is written in place where
+        the session is for that.
+
         Raises:
             ModuleError: the model has no such output.
         """
@@ -99,7 +107,7 @@ class IOBinding:
         kept = []
         for name, result in zip(self.output_names, results, strict=True):
             into = self._into.get(name)
-            if into is not None:
+            if into is not None and into is not result:
                 if into.shape != result.shape or into.dtype != result.dtype:
                     raise ModuleError(
                         f"output {name}: expected an array of {result.dtype}{list(result.shape)}, "

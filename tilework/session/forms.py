@@ -284,16 +284,16 @@ class Forms:
         from tilework.compiler import compile
 
         with stage("read"):
-            network = self.network(shapes, values)
+            how, network = self._how, self.network(shapes, values)
         with stage("choose"):
-            history = self._how.records.history()
+            history = how.records.history()
         module = compile(
             network,
-            self._how.target,
+            how.target,
             records=history,
-            precision=self._how.precision,
+            precision=how.precision,
             cache=False if self._cache is None else self._cache.named,
-            in_place=self._how.in_place and any(isinstance(s, str) for s in shapes.values()),
+            in_place=how.in_place and (not how.ranges or str in map(type, shapes.values())),
             once=True,
         )
         self._source.files.require("after the session was opened: open it again")

@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache as once
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from tilework.collector import paused
 from tilework.errors import ModuleError, TileworkError
 from tilework.kept import keeps
+from tilework.runtime.parts import PartedModule
 from tilework.session import ahead, later
 from tilework.session.binding import IOBinding
 from tilework.session.cache import ModuleCache
@@ -102,11 +104,6 @@ class Session:
         self._options = SessionOptions() if sess_options is None else sess_options
         threads = threads_of(self._options)
         _check_providers(providers)
-        if in_place and not shapes:
-            raise TileworkError(
-                "in_place=True takes ranges of the extents that grow, such as "
-                "shapes={'past': '0..1023', 'seq': '1..64'}"
-            )
         source = Source(_source(model))
         kept = _cache(cache)
         self._answered = False
@@ -132,6 +129,11 @@ class Session:
             self._forms = Forms(source, self._facts, how, kept)
             self._feeds = Feeds(self._facts)
             fixed = self._feeds.fixed_shapes(overridden)
+            if in_place and not shapes and fixed is None:
+                raise TileworkError(
+                    "in_place=True takes ranges of the extents that grow, such as "
+                    "shapes={'past': '0..1023', 'seq': '1..64'}"
+                )
             self._fixed = None if fixed is None else self._forms.get(fixed)
             self._whole = self._forms.whole() if fixed is None else None
 
@@ -206,12 +208,7 @@ class Session:
                 the past is another session's, in use, or full.
             NetworkError: the model cannot be compiled for these shapes.
         """
-        if self._answered:
-            return self._run(output_names, input_feed, past)
-        with paused():  # what a compile leaves is looked through when the answer is there
-            outputs = self._run(output_names, input_feed, past)
-        self._answered = True
-        return outputs
+        return self._run(output_names, input_feed, past, {})
 
     def run_async(
         self,
@@ -238,8 +235,8 @@ class Session:
 
     def run_with_iobinding(self, binding: IOBinding, run_options: Any = None) -> None:
         """Run on the inputs of a binding; its outputs hold the results."""
-        names, past = binding.output_names, binding.past
-        binding.keep(self.run(names, binding.inputs, run_options, past=past))
+        names, past, into = binding.output_names, binding.past, binding.arrays
+        binding.keep(self._run(names, binding.inputs, past, into))
 
     # --- ours ----------------------------------------------------------------------------------
 
@@ -285,24 +282,34 @@ class Session:
     # --- inside --------------------------------------------------------------------------------
 
     def _run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], past: Past | None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        past: Past | None,
+        into: Mapping[str, Array],
     ) -> list[Any]:
-        places = self._feeds.places(output_names)
-        if past is None:
-            arrays = self._feeds.arrays(input_feed)
+        # what a first run's compile leaves is looked through when the answer is there
+        with nullcontext() if self._answered else paused():
+            places = self._feeds.places(output_names)
+            if past is None:
+                arrays = self._feeds.arrays(input_feed)
 
-            def run(module: Compiled) -> list[Any]:
-                return module.run({name: arrays[name] for name in module.inputs})
+                def run(module: Compiled) -> list[Any]:
+                    given = {name: arrays[name] for name in module.inputs}
+                    if into and not isinstance(module, PartedModule):
+                        return module.run(given, into=into)
+                    return module.run(given)
 
-            within = None if self._fixed is not None else self._forms.within(run)
-            outputs = run(self._alone(arrays)) if within is None else within
-        else:
-            whole = self._continuing()
-            fed = [v.name for v in whole.image.ends.fed]
-            arrays = self._feeds.arrays(input_feed, fed)
-            outputs = whole.run(*arrays.values(), past=past, wanted=places)
-            places = None
-        later.answered()
+                within = None if self._fixed is not None else self._forms.within(run)
+                outputs = run(self._alone(arrays)) if within is None else within
+            else:
+                whole = self._continuing()
+                fed = [v.name for v in whole.image.ends.fed]
+                arrays = self._feeds.arrays(input_feed, fed)
+                outputs = whole.run(*arrays.values(), past=past, wanted=places)
+                places = None
+            later.answered()
+        self._answered = True
         return outputs if places is None else [outputs[i] for i in places]
 
     def _continuing(self) -> Module:

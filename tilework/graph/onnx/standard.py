@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from tilework.graph.onnx.protos import FunctionProto, NodeProto
-from tilework.graph.onnx.types import type_proto
+from tilework.graph.onnx.types import element_number
 from tilework.graph.operators import ValueType
 
 
@@ -177,13 +177,18 @@ def _dependent(
 ) -> FunctionProto | None:
     """The function for inputs of these types, and these attributes."""
     import onnx
+    from onnx import helper
 
     version = _version(schema.context_dependent_function_opset_versions, opset)
     if version is None:
         return None
-    protos = [
-        (onnx.TypeProto() if t is None else type_proto(t)).SerializeToString() for t in types
-    ]
+    protos = []
+    for t in types:
+        kind = onnx.TypeProto()
+        if t is not None:  # extents that a run brings have no number
+            shape = [n if isinstance(n, int) else None for n in t.shape]
+            kind = helper.make_tensor_type_proto(element_number(t.dtype), shape)
+        protos.append(kind.SerializeToString())
     data = schema.get_context_dependent_function_with_opset_version(
         version, node.SerializeToString(), protos
     )

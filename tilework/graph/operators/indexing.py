@@ -162,6 +162,18 @@ def _append_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     return ValueType((b, m, rows, h), common_dtype([past, new], ANY))
 
 
+def _write_rows(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
+    cache, new, *places = types
+    axis = attrs["axis"]
+    around = [(*t.shape[:axis], *t.shape[axis + 1 :]) for t in (cache, new)]
+    if len(new.shape) != len(cache.shape) or around[0] != around[1] or axis < 1:
+        raise ValueError(f"new rows {list(new.shape)} do not fit {list(cache.shape)}")
+    for given in places:
+        if _indices(given, "the places").shape != cache.shape[:1]:
+            raise ValueError(f"{list(given.shape)} places for a batch of {cache.shape[0]}")
+    return ValueType(cache.shape, common_dtype([cache, new], ANY))
+
+
 def _scattered(x: ValueType, updates: ValueType, attrs: Attrs) -> ValueType:
     if attrs["reduction"] not in ops.SCATTER_REDUCTIONS:
         raise ValueError(f"unknown reduction '{attrs['reduction']}'")
@@ -291,6 +303,9 @@ OPERATORS = (
     ),
     Operator("replace_rows", _replace_rows, declared(ops.replace_rows), Pattern.INJECTIVE),
     Operator("append_rows", _append_rows, declared(ops.append_rows, "rows"), Pattern.INJECTIVE),
+    Operator(
+        "write_rows", _write_rows, declared(ops.write_rows, "axis", "circular"), Pattern.OPAQUE
+    ),
     # a few taps, written out, are computed within their reader; more are a sum
     Operator(
         "resample",

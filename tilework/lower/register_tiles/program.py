@@ -14,6 +14,7 @@ from tilework.lower.ir import Program, Region, Stmt
 from tilework.lower.protocol import Lowered, Lowering
 from tilework.lower.register_tiles.elementwise import lower_elementwise
 from tilework.lower.register_tiles.reduction import lower_reduction
+from tilework.lower.register_tiles.rows import written_rows
 from tilework.lower.register_tiles.scatter import lower_scatter
 from tilework.lower.register_tiles.slabs import over_slabs
 from tilework.lower.register_tiles.transform import lower_transform, scattered_ops
@@ -56,6 +57,9 @@ def lower(
         ScheduleError: the row does not fit the sketch or breaks a limit of the target, or a stage
             has levels that no code here is made for.
     """
+    written = written_rows(sketch.dag, strides or {})
+    if written is not None:
+        return Lowered(written, {})
     nests = nests_of(sketch, row)
     for nest in nests:
         _check_levels(nest.block)

@@ -22,7 +22,7 @@ from tilework.graph.onnx.indices import indices_in_range
 from tilework.graph.onnx.numbers import NotKnown, numbers
 from tilework.graph.onnx.protos import NodeProto, numpy_type
 from tilework.graph.onnx.shares import share_of
-from tilework.graph.onnx.values import arange, constant, room, value
+from tilework.graph.onnx.values import arange, constant, value
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.symbols import Symbolic, is_static, range_of
 
@@ -163,10 +163,7 @@ def _writers(positions: np.ndarray, shape: Sequence[Extent]) -> np.ndarray:
 
 
 def _tensor_scatter(c: OnnxContext, node: NodeProto) -> str:
-    """A cache with new entries from a place on that each sample of the batch has.
-
-    Each entry asks which of the new ones it is; what would stand outside is left out.
-    """
+    """A cache with new entries from a place on that each sample of the batch has."""
     a = attributes(node)
     cache, update = (value(c, i) for i in node.input[:2])
     rank, mode = len(cache.shape), a.get("mode", "linear")
@@ -179,24 +176,16 @@ def _tensor_scatter(c: OnnxContext, node: NodeProto) -> str:
         raise Unsupported(f"new entries {list(update.shape)} do not fit {list(cache.shape)}")
     if mode not in ("linear", "circular"):
         raise Unsupported(f"unknown mode '{mode}'")
-    extent = known(extent)
-    batch = known(cache.shape[0])
-    room(c, batch + extent)
-    first = constant(c, np.zeros(batch, np.int64))
     if optional(node, 2):
         first = value(c, node.input[2]).cast("int64")
+    else:
+        first = constant(c, np.zeros(1, np.int64)).op("expand", shape=cache.shape[:1])
     if first.shape != cache.shape[:1]:
         raise Unsupported(f"{list(first.shape)} places for a batch of {cache.shape[0]}")
-    along = [1] * rank
-    along[axis] = extent
-    entry = first.constant(np.arange(extent).reshape(along)) - first.reshape(
-        -1, *(1,) * (rank - 1)
-    )
     if mode == "circular":
-        entry = entry.op("floor_mod", extent)
-    new = (entry >= 0) & (entry < known(update.shape[axis]))
-    at = entry.op("expand", shape=cache.shape)
-    return update.op("take_along", at, axis=axis).where(new, cache).name
+        first = first.op("floor_mod", extent)
+    how = {"axis": axis, "circular": mode == "circular"}
+    return cache.op("write_rows", update, first, **how).name
 
 
 def _one_hot(c: OnnxContext, node: NodeProto) -> str:

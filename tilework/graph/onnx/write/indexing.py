@@ -113,6 +113,38 @@ def _append_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None
     w.add("Where", [f"{out}_before", f"{out}_old", f"{out}_fresh"], out)
 
 
+def _write_rows(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
+    """The new row of each number, where there is one, else the cache's."""
+    cache, new, starts, *fallen = inputs
+    shape, axis = known_shape(w.net.types[node.name].shape), node.attrs["axis"]
+    count = known_shape(w.net.types[node.inputs[1]].shape)[axis]
+    ones = [1] * len(shape)
+    along, first = ([n if d == at else 1 for d, n in enumerate(shape)] for at in (axis, 0))
+    places = w.constant(f"{out}_places", np.arange(shape[axis], dtype=np.int64).reshape(along))
+    w.cast(starts, "int64", f"{out}_wide")
+    w.add("Sub", [places, _reshaped(w, f"{out}_wide", first, f"{out}_starts")], f"{out}_behind")
+    behind = f"{out}_behind"
+    if node.attrs["circular"]:
+        extent = w.constant(f"{out}_extent", np.full(ones, shape[axis]))
+        w.add("Mod", [behind, extent], f"{out}_round")
+        behind = f"{out}_round"
+    none, last = (w.constant(f"{out}_{n}", np.array(n)) for n in (0, count - 1))
+    w.add("Clip", [behind, none, last], f"{out}_within")
+    w.add("Expand", [f"{out}_within", _ints(w, f"{out}_shape", shape)], f"{out}_rows")
+    w.add("GatherElements", [new, f"{out}_rows"], f"{out}_gathered", axis=axis)
+    w.add("Equal", [behind, f"{out}_within"], f"{out}_there")
+    if fallen:
+        w.cast(fallen[0], "int64", f"{out}_by")
+        by = _reshaped(w, f"{out}_by", first, f"{out}_fallen")
+        w.add("Add", [places, by], f"{out}_from")
+        top = w.constant(f"{out}_top", np.array(shape[axis] - 1))
+        w.add("Clip", [f"{out}_from", none, top], f"{out}_kept")
+        w.add("Expand", [f"{out}_kept", f"{out}_shape"], f"{out}_old")
+        w.add("GatherElements", [cache, f"{out}_old"], f"{out}_moved", axis=axis)
+        cache = f"{out}_moved"
+    w.add("Where", [f"{out}_there", f"{out}_gathered", cache], out)
+
+
 def _column(
     w: Writer, node: Node, inputs: Sequence[str], i: int, t: int, name: str, shape: Sequence[int]
 ) -> str:
@@ -208,6 +240,7 @@ def _repeat(w: Writer, node: Node, inputs: Sequence[str], out: str) -> None:
 
 WRITERS: dict[str, Write] = {
     "append_rows": _append_rows,
+    "write_rows": _write_rows,
     "arange": _arange,
     "cumulative": _cumulative,
     "depth_to_space": _depth_to_space,

@@ -23,11 +23,17 @@ def in_order(images: Sequence[Image]) -> list[Image]:
     Of two that need equally many, the one with more tasks tuned for its target comes first.
 
     Raises:
-        ModuleError: they are not one network at several levels of one machine.
+        ModuleError: they are not one network at several levels of one machine; or one of numbers
+            alone that continues inputs in their memory.
     """
     if not images:
         raise ModuleError("a library needs at least one module")
     first = images[0]
+    if first.rooms and not first.symbols:
+        raise ModuleError(
+            f"{first.name} writes {first.rooms[0].name} in its memory, which a library does where "
+            "shapes have ranges: compile it with one, or without in_place"
+        )
     for image in images:
         for what in ("symbols", "inputs", "outputs", "rooms", "platform", "cores"):
             ours, theirs = getattr(first, what), getattr(image, what)

@@ -7,6 +7,8 @@ all, C the larger of P and T, N heads of queries, M heads of keys, H elements of
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from tilework.graph.onnx.context import (
 from tilework.graph.onnx.convert.microsoft.attention import pair, refuse
 from tilework.graph.onnx.convert.microsoft.masks import positions, whole
 from tilework.graph.onnx.convert.microsoft.rotary import rotated, taken_angles
+from tilework.graph.onnx.convert.microsoft.windowed import window_of
 from tilework.graph.onnx.convert.normal import like
 from tilework.graph.onnx.convert.slices import along
 from tilework.graph.onnx.protos import NodeProto
@@ -32,6 +35,9 @@ from tilework.index.symbols import Undecided, certain, same
 _REFUSED = {
     12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight", 16: "query_seqlens",
 }  # fmt: skip
+
+
+_WINDOW = "local_window_size"
 
 
 @frozen
@@ -70,12 +76,18 @@ def _group_query(c: OnnxContext, node: NodeProto) -> Result:
         angles = _angles(c, node, lengths, interleaved=flag)
         q, k = (rotated(c, x, angles, interleaved=flag, name=f"{name}_turned") for x in (q, k))
     k, v = (c.op("transpose", x, perm=(0, 2, 1, 3)) for x in (k, v))
+    if a.get("sliding_window_cache", 0):
+        window = window_of(c, lengths.ends, lengths.starts, lengths.cached, new, int(a[_WINDOW]))
+        pasts = [c.value(node.input[i]) for i in (3, 4)]
+        present = [window.kept(c, *both) for both in zip(pasts, (k, v), strict=True)]
+        keys, values = ((past, x) for past, x in zip(pasts, (k, v), strict=True))
+        return [_mixed(c, node, a, q, keys, values, lengths, window.places), *present, None]
     present = [
         _cached(c, x, optional(node, i), lengths, f"{name}_cache") for i, x in ((3, k), (4, v))
     ]
     if lengths.starts is not None:
         k, v = (along(c, x, 2, 0, lengths.total, f"{name}_keys") for x in present)
-    return [_mixed(c, node, a, (q, k, v), lengths), *present, None]
+    return [_mixed(c, node, a, q, (k,), (v,), lengths), *present, None]
 
 
 def _check(node: NodeProto, a: dict[str, Any]) -> None:
@@ -83,12 +95,15 @@ def _check(node: NodeProto, a: dict[str, Any]) -> None:
     pair(node, 1, "key and value")
     pair(node, 3, "past_key and past_value")
     kinds = [a.get(k, "NONE") for k in ("k_quant_type", "v_quant_type")]
-    if kinds != ["NONE", "NONE"] or a.get("sliding_window_cache", 0):
+    if kinds != ["NONE", "NONE"]:
         raise Unsupported(
-            "k_quant_type, v_quant_type and sliding_window_cache are not supported; "
-            "write the model with a plain cache"
+            "k_quant_type and v_quant_type are not supported; write the model with a plain cache"
         )
-    if a.get("local_window_size", -1) == 0:
+    if a.get("sliding_window_cache", 0):
+        if a.get(_WINDOW, -1) <= 0 or not optional(node, 3):
+            raise Unsupported("sliding_window_cache needs local_window_size, and past_key")
+        refuse(node, {10: "attention_bias"}, "write the model with a plain cache")
+    if a.get(_WINDOW, -1) == 0:
         raise Unsupported("local_window_size is 0; it must be positive, or -1 for none")
     if a["num_heads"] % a["kv_num_heads"]:
         raise Unsupported(
@@ -130,12 +145,13 @@ def _lengths(c: OnnxContext, node: NodeProto, new: Extent) -> _Lengths:
     if len(given) != 1:
         raise Unsupported("total_sequence_length is not a single number")
     total = given[0]
-    if not isinstance(cached, int) and not same(total, cached + new):
+    windowed = bool(attributes(node).get("sliding_window_cache", 0))
+    if not windowed and not isinstance(cached, int) and not same(total, cached + new):
         raise Unsupported(
             f"total_sequence_length is {total}, which {cached} keys in past_key and {new} new "
             f"tokens do not make; write '{cached} + {new}' for {total}, or give numbers"
         )
-    if certain(lambda: total < new) or (cached == 0 and total > new):
+    if certain(lambda: total < new) or (cached == 0 and not windowed and total > new):
         raise Unsupported(
             f"total_sequence_length is {total}, but there are {new} new tokens and {cached} in "
             "past_key"
@@ -143,7 +159,7 @@ def _lengths(c: OnnxContext, node: NodeProto, new: Extent) -> _Lengths:
     last = c.op("cast", c.value(node.input[5]), to="int32")
     last = c.op("reshape", last, shape=(math.prod(c.b.shape(last)), 1))
     ends = c.op("add", last, like(c, 1, last))
-    first = _is_first(node, total, new)
+    first = None if windowed else _is_first(node, total, new)
     starts = None if first else c.op("subtract", ends, whole(c, new))
     if starts is not None and first is None:
         starts = c.op("maximum", starts, whole(c, 0))
@@ -190,7 +206,8 @@ def _cached(c: OnnxContext, x: str, past: str, lengths: _Lengths, name: str) -> 
 
     What no sequence has reached yet is 0.
     """
-    rows = lengths.total if lengths.total >= lengths.cached else lengths.cached
+    total, cached = lengths.total, lengths.cached
+    rows = cached if certain(lambda: total <= cached) or cached > total else total
     if lengths.starts is None:
         return _lengthened(c, x, rows, name)
     return c.op("append_rows", c.value(past), x, lengths.starts, name=name, rows=rows)
@@ -208,18 +225,27 @@ def _mixed(
     c: OnnxContext,
     node: NodeProto,
     a: dict[str, Any],
-    operands: tuple[str, str, str],
+    q: str,
+    keys: Sequence[str],
+    values: Sequence[str],
     lengths: _Lengths,
+    places: str | None = None,
 ) -> str:
     """The values [B, S, N * H] mixed by the softmax of the scores.
 
     Args:
-        operands: queries [B, S, N, H], keys and values [B, M, T, H].
+        q: queries [B, S, N, H].
+        keys, values: in parts, each [B, M, some of T, H].
+        places: positions of the keys, [B, 1, 1, 1, T]; None: 0 to T - 1.
     """
-    (q, k, v), name = operands, node.output[0]
-    (b, s, n, h), (_, m, t, _) = c.b.shape(q), c.b.shape(k)
+    name, (b, s, n, h), m = node.output[0], c.b.shape(q), c.b.shape(keys[0])[1]
+    counts = [c.b.shape(k)[2] for k in keys]
+    t: Extent = sum(counts)
     q = c.op("reshape", q, shape=(b, s, m, n // m, h))
-    scores = c.op("einsum", q, k, equation="bsmgd,bmtd->bmgst", name=f"{name}_scores")
+    apart = [
+        c.op("einsum", q, k, equation="bsmgd,bmtd->bmgst", name=f"{name}_scores") for k in keys
+    ]
+    scores = apart[0] if len(apart) == 1 else c.op("concat", *apart, axis=4)
     factor = float(a.get("scale", 0.0)) or 1.0 / math.sqrt(known(h))
     scores = c.op("multiply", scores, like(c, factor, scores))
     cap = float(a.get("softcap", 0.0))
@@ -231,15 +257,23 @@ def _mixed(
         own, each = c.b.shape(bias)[:2]
         heads = (1, 1) if each == 1 else (m, n // m)
         scores = c.op("add", scores, c.op("reshape", bias, shape=(own, *heads, s, t)))
-    scores = c.op("where", _seen(c, a, lengths, t), scores, like(c, -np.inf, scores))
+    scores = c.op("where", _seen(c, a, lengths, t, places), scores, like(c, -np.inf, scores))
     shares = _softmax(c, node, a, scores)
-    mixed = c.op("einsum", shares, v, equation="bmgst,bmtd->bsmgd")
+    firsts = accumulate(counts, initial=0)
+    mixed = ""
+    for v, first, count in zip(values, firsts, counts, strict=False):
+        part = shares if len(apart) == 1 else along(c, shares, 4, first, count, f"{name}_shares")
+        more = c.op("einsum", part, v, equation="bmgst,bmtd->bsmgd")
+        mixed = c.op("add", mixed, more) if mixed else more
     return c.op("reshape", mixed, name=name, shape=(b, s, n * h))
 
 
-def _seen(c: OnnxContext, a: dict[str, Any], lengths: _Lengths, keys: Extent) -> str:
+def _seen(
+    c: OnnxContext, a: dict[str, Any], lengths: _Lengths, keys: Extent, places: str | None
+) -> str:
     """Which keys each query sees: [B or 1, 1, 1, S, T]; those not after it, in the window."""
-    new, ends, place = lengths.new, lengths.ends, positions(c, keys, 1, 1, 1, 1)
+    new, ends = lengths.new, lengths.ends
+    place = places or positions(c, keys, 1, 1, 1, 1)
     column = (c.b.shape(ends)[0], 1, 1, 1, 1)
     ends = c.op("reshape", ends, shape=column)
     if a.get("causal", 1):
@@ -253,8 +287,8 @@ def _seen(c: OnnxContext, a: dict[str, Any], lengths: _Lengths, keys: Extent) ->
     else:
         limits = ends
     seen = c.op("less", place, limits)
-    window = int(a.get("local_window_size", -1))
-    if 0 < window < most(keys):
+    window = int(a.get(_WINDOW, -1))
+    if 0 < window < most(keys) or (places and window > 0):
         first = c.op("subtract", limits, like(c, window, limits))
         seen = c.op("logical_and", seen, c.op("greater_equal", place, first))
     return seen
