@@ -30,6 +30,9 @@ _MASKED_LANES = 16  # vectors this wide may leave lanes idle
 _SINGLE, _FAR = 2.0, 6.0
 """Loads that a lane which is read by itself takes as long as: it is put into its vector. As far
 from the one before as a run says, its address is computed first."""
+_WRITTEN = 3
+"""Ways of a set of L1 that rows of what is written take besides those of a padded one, where a run
+decides extents. One of known extents is one choice of many; here one serves them all."""
 _BITS = np.array([float(n.bit_count()) for n in range(_MASKED_LANES)])
 """Of a number of lanes that are left, vectors of a power of two that take them."""
 
@@ -233,6 +236,8 @@ def step_cycles(
         machine: the machine.
     """
     nest, windows = shape.nest, facts.windows
+    padded = any(a.open and border.bounds for a, border in facts.borders.items())
+    written = _WRITTEN if padded else 0
     local = [facts.accesses[i] for i in facts.local]
     loads: Floats | float = 0.0
     cycles: Floats | float = 0.0
@@ -252,7 +257,7 @@ def step_cycles(
         if not access.packed and access.lane_stride != 1:
             spread.append(n)
         elif windows and access.slides and access not in local:
-            conflicts = conflicts + n * crowded(access, nest, machine.l1_ways)
+            conflicts = conflicts + n * crowded(access, nest, machine.l1_ways - written)
         if access.guarded:
             guarded = guarded + n
     if spread:
