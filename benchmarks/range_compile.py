@@ -7,14 +7,16 @@ DIR holds text models as ``benchmarks/models.py --export`` writes them. Each is 
 ranges of ``benchmarks/shapes.py`` and at one point of them: batch 1, a length of 128, a past of
 63. A line holds the CPU seconds of `tilework.compile` by all threads, without packing weights, its
 seconds by the clock, with it, and the CPU seconds of its stages: of each the least of some
-processes, one for each round, in turns. Nothing is kept, and there is no store. ``--trees`` are
-checkouts to compare, by default this one alone.
+processes, one for each round, in turns; the first of them leave byte code behind, so that one
+round says nothing. Nothing is kept, and there is no store. ``--trees`` are checkouts to compare,
+by default this one alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -66,7 +68,10 @@ def main() -> None:
         path = args.folder / f"{name}.onnx"
         declared = onnx.load(path, load_external_data=False).graph.input
         ranges = ranges_of(name, declared)
-        shapes = {"static": {s: [AT[s]] for s in ranges}, "ranges": ranges}
+        shapes: dict[str, dict[str, Any]] = {
+            "static": {s: [AT[s]] for s in ranges},
+            "ranges": dict(ranges),
+        }
         ways = [(tree, what) for tree in args.trees.split(",") for what in shapes]
         least: dict[tuple[str, str], dict[str, Any]] = {}
         for _ in range(args.rounds):
@@ -92,7 +97,9 @@ def compiled(tree: str, path: Path, shapes: dict[str, Any], target: str) -> dict
     """What one compile in a fresh process takes."""
     command = [sys.executable, "-c", textwrap.dedent(_CHILD)]
     command += [tree, str(path), json.dumps(shapes), target]
-    row: dict[str, Any] = json.loads(subprocess.check_output(command, text=True))
+    with_byte_code = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    said = subprocess.check_output(command, text=True, env=with_byte_code)
+    row: dict[str, Any] = json.loads(said)
     return row
 
 
