@@ -3,7 +3,8 @@
 Where a name says nothing, as ``s72`` does, its place among the inputs may: first is the batch.
 A table of 512 positions ends the range of the length that it is sliced by; a mask of ``total``
 keys beside ``past + seq`` of them says what ``total`` is. Where a node becomes something else at
-some points of a range, the range keeps those at which it is what it is at the least typical one.
+some points of a range, the range keeps those at which it is what it is at the least typical one;
+but no value is to be too large, and no slice to begin before its tensor, even if it is so there.
 """
 
 from __future__ import annotations
