@@ -7,8 +7,11 @@ import pytest
 
 from tests.hosts import x86
 from tilework import te
+from tilework.index.symbols import symbol
 from tilework.kinds.cpu.features.facts import block_facts
 from tilework.kinds.cpu.features.sets import _apart, _share, _shares, crowded
+from tilework.model.drafted import draft_schedule
+from tilework.ops import avg_pool
 from tilework.ops.conv import depthwise_conv
 from tilework.space import SearchSpace
 from tilework.target import Target
@@ -65,3 +68,16 @@ def test_windows_whose_lines_lie_apart_are_counted_together_as_they_are_one_by_o
         assert _shares(strides, reach[:, apart], 8).tolist() == one_by_one
         together += apart.sum()
     assert 500 < together < 2900
+
+
+def test_rows_that_are_written_take_ways_where_a_run_decides_sizes():
+    """64 channels of 64 columns: six rows that four points read, and the four that they write."""
+    n = symbol("N", 1, 224, (16, 32, 64))
+    x = te.placeholder((1, n, n, 64), "x")
+    mean = te.ComputeDAG([x, avg_pool(x, (3, 3), (1, 1), (1,) * 4)])
+    task = SearchTask(mean, Target("llvm -mcpu=znver4 -num-cores=1"))
+    choice = draft_schedule(task)
+    sketch = SearchSpace.of(task).sketch(choice.sketch_id)
+    nest = sketch.nests(np.array([choice.row], np.int32))[-1]
+    _, rows, columns, _ = (int(nest.tiles[a][-1][0]) for a in nest.block.spatial)
+    assert rows < 4 <= rows * columns
