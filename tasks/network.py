@@ -293,7 +293,7 @@ def ranges_for_any(
     from tilework.graph.onnx.usual import usual_ranges
 
     names = parse_shapes(given)
-    usual = usual_ranges(Path(network), parse_values(values)).items()
+    usual = usual_ranges(Path(network), parse_values(values), names).items()
     text = {n: what if isinstance(what, str) else ",".join(map(str, what)) for n, what in usual}
     return (*given, *(f"{name}={what}" for name, what in text.items() if name not in names))
 

@@ -197,3 +197,18 @@ def test_a_reshape_says_which_extents_are_equal(tmp_path: Path) -> None:
     found = usual_ranges(file_of(model, tmp_path))
     assert found == {"s30": "s18", "s18": found["s18"]} or found["s18"] == "s30"
     assert from_onnx(model, found).symbols
+
+
+def test_what_is_given_stays(tmp_path: Path) -> None:
+    """Which of four extents are equal, as of FLUX, sums cannot say."""
+    g = Maker()
+    rows = g.node("Concat", "a", "b", axis=0)
+    scaled = g.node("Mul", rows, g.node("Concat", "c", "d", axis=0))
+    g.node("MatMul", scaled, g.node("Transpose", rows, perm=[1, 0]), output="y")
+    path = file_of(inputs_of(g, {n: [f"n{n}", 4] for n in "abcd"}), tmp_path)
+    with pytest.raises(NetworkError, match=r"na \+ nb == nc \+ nd|nc \+ nd == na \+ nb"):
+        usual_ranges(path)
+    given = {"nc": "na", "nd": "nb"}
+    found = usual_ranges(path, given=given)
+    assert found == {**given, "na": found["na"], "nb": found["nb"]}
+    check(path, found, [{"na": 3, "nb": 8}])

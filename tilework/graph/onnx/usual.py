@@ -50,12 +50,15 @@ _TRIES = 24
 
 
 def usual_ranges(
-    source: str | PathLike[str] | ReadModel | ModelProto, values: Values | None = None
+    source: str | PathLike[str] | ReadModel | ModelProto,
+    values: Values | None = None,
+    given: Shapes | None = None,
 ) -> dict[str, Given]:
     """What to give for each symbol of a model's inputs, so that it becomes one network.
 
     Args:
         values: of inputs that become constants.
+        given: what is given for some symbols and inputs, which stays as it is.
 
     Returns:
         Ranges, arithmetic of other symbols, and numbers where a node leaves only one, as
@@ -68,16 +71,18 @@ def usual_ranges(
     model, places, label = opened(source)
     names = symbols_declared(model.graph.input)
     words = words_of(shapes_declared(model.graph.input))
-    ranges = {n: _usual(n, words.get(n, "")) for n in names if not _follows(n, names)}
+    said = given or {}
+    free = [n for n in names if n not in said and not _follows(n, names)]
+    ranges = {n: _usual(n, words.get(n, "")) for n in free}
     with telling(label):
         try:
-            return _of_one_network(model, places, {**ranges}, {}, values)
+            return _of_one_network(model, places, {**ranges}, said, values)
         except NetworkError as e:
             others = _other_ranges(ranges)
             if others is None:
                 raise
             try:
-                return _of_one_network(model, places, *others, values)
+                return _of_one_network(model, places, others[0], {**said, **others[1]}, values)
             except NetworkError:
                 if others[1]:
                     raise
