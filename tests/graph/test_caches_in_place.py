@@ -13,7 +13,7 @@ from tests.graph.microsoft_models import compare, run_runtime
 from tests.graph.run_plan import run_plan
 from tests.graph.test_grouped_of_any_length import GROUPS, SIZE, WIDTH, model_of
 from tilework import compile as compile_
-from tilework.errors import ModuleError
+from tilework.errors import ModuleError, NetworkError
 from tilework.graph import Builder, from_onnx
 from tilework.graph.onnx import to_model
 from tilework.runtime.module import Module
@@ -208,3 +208,37 @@ def test_attention_of_the_standard_with_a_past_that_grows() -> None:
         wanted = run_runtime(model, given | kept)
         compare(module.run(given, past=past), wanted)
         kept = dict(zip(kept, wanted[1:], strict=True))
+
+
+def rows_of(op: str, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> onnx.ModelProto:
+    """New rows ``new`` behind ("Concat") or in ("TensorScatter") ``past``, as ``present``."""
+    grows = op == "Concat"
+    given = ["past", "new"] if grows else ["past", "new", "at"]
+    number = TensorProto.FLOAT
+    shapes = {"past": [2, "p" if grows else 8, 4], "new": [2, 1, 4], "other": [2, 1, 4]}
+    infos = [helper.make_tensor_value_info(n, number, s) for n, s in shapes.items()]
+    infos.append(helper.make_tensor_value_info("at", TensorProto.INT64, [2]))
+    results = [helper.make_tensor_value_info(n, number, None) for n in outputs]
+    nodes = [helper.make_node(op, given, ["present"], axis=1), *nodes]
+    graph = helper.make_graph(nodes, "rows", infos, results)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=11)
+
+
+@pytest.mark.parametrize("outputs", [("present", "second"), ("second", "present")])
+def test_one_of_two_outputs_has_the_memory_of_an_input(outputs: Sequence[str]) -> None:
+    second = helper.make_node("TensorScatter", ["past", "other", "at"], ["second"], axis=1)
+    model = rows_of("TensorScatter", [second], outputs)
+    module = compile_(from_onnx(model), CPU, cache=False, in_place=True)
+    given = {"past": f32(2, 8, 4), "new": f32(2, 1, 4), "other": f32(2, 1, 4), "at": np.arange(2)}
+    wanted = run_runtime(model, given)
+    for into in ((), *((name,) for name in outputs)):
+        kept = given["past"].copy()
+        compare(module.run(given | {"past": kept}, into=dict.fromkeys(into, kept)), wanted)
+
+
+@pytest.mark.parametrize("op", ["Concat", "TensorScatter"])
+def test_an_output_that_is_returned_in_another_shape_too_is_not_in_place(op: str) -> None:
+    model = rows_of(op, [helper.make_node("Flatten", ["present"], ["flat"])], ["present", "flat"])
+    net = from_onnx(model, {"p": "0..9"} if op == "Concat" else {})
+    with pytest.raises(NetworkError, match="no output that continues an input"):
+        compile_(net, CPU, cache=False, in_place=True)

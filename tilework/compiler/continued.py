@@ -115,10 +115,12 @@ def _in_place(
         ops, past = call.dag.compute_ops, call.inputs[0] if call.inputs else ""
         if len(ops) != 1 or WRITTEN not in ops[0].attrs or past not in plan.inputs:
             continue
+        if past in rooms:  # another output has its memory
+            continue
         at, behind = calls.index(call), _last_reader(plan, calls, past)
         early = {plan.views.get(v, v) for c in calls[at + 1 : behind + 1] for v in c.inputs}
-        roots = [plan.views.get(v, v) for v in plan.outputs]
-        if call.output in early or past in roots or plan.outputs.count(call.output) != 1:
+        returned = past in (plan.views.get(v, v) for v in plan.outputs)
+        if call.output in early or returned or not _alone(plan, call.output):
             continue
         (op,), shape = ops, plan.values[past].shape
         slots[call.output] = whole(past, shape)
@@ -139,6 +141,11 @@ def _last_reader(plan: Plan, calls: Sequence[Call], value: str) -> int:
     return last
 
 
+def _alone(plan: Plan, value: str) -> bool:
+    """Whether a value is an output of the network, and no other output is a view of it."""
+    return [v for v in plan.outputs if plan.views.get(v, v) == value] == [value]
+
+
 def _grown(call: Call, plan: Plan) -> int | None:
     """Along which dimension a call continues an input of the network; None if it does not.
 
@@ -149,7 +156,7 @@ def _grown(call: Call, plan: Plan) -> int | None:
         return None
     past, new = call.inputs
     known = {*plan.outputs, *plan.views.values()}
-    if past not in plan.inputs or past in known or plan.outputs.count(call.output) != 1:
+    if past not in plan.inputs or past in known or not _alone(plan, call.output):
         return None
     if range_of(size(plan.values[new].shape))[0] < 1:
         return None

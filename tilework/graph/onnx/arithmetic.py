@@ -155,12 +155,11 @@ def _quotient(a: Item, b: Item) -> Item:
     x, y = _extents(a, b)
     if y == 0 or range_of(y)[0] < 0:
         raise NotKnown("a negative number")
-    if range_of(x)[1] <= 0:
-        return -(-x // y)  # towards zero
     try:
-        return x // y if x >= 0 else -(-x // y)
+        sign = 1 if range_of(x)[1] > 0 and x >= 0 else -1
     except Undecided as e:
         raise NotKnown("a negative number") from e
+    return sign * (sign * x // y)  # towards zero
 
 
 def _rest(a: Item, b: Item, *, of_any: bool = True) -> Item:
