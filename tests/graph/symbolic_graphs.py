@@ -23,14 +23,16 @@ FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 Graph = Callable[[Maker], str]
 
 
-def file_of(graph: Graph, folder: Path, shape: tuple[str | int, ...] = ("n", "m", 6)) -> Path:
+def file_of(
+    graph: Graph, folder: Path, shape: tuple[str | int, ...] = ("n", "m", 6), opset: int = 18
+) -> Path:
     g = Maker(3)
     result = graph(g)
     g.node("Identity", result, output="y")
     kind = onnx.ValueInfoProto(name="y")
     infos = [helper.make_tensor_value_info("x", FLOAT, list(shape))]
     made = helper.make_graph(g.nodes, "one", infos, [kind], g.weights)
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
     inferred = onnx.shape_inference.infer_shapes(model)
     model.graph.output[0].CopyFrom(inferred.graph.output[0])
     return save(model, folder / "one.onnx")
@@ -276,6 +278,19 @@ def summed_up(g: Maker) -> str:
 def largest(g: Maker) -> str:
     g.nodes.append(helper.make_node("TopK", ["x", g.ints(2)], ["values", "places"], axis=1))
     return g.node("Add", "values", g.node("Cast", "places", to=FLOAT))
+
+
+def in_order(g: Maker) -> str:
+    """All of a row, as a sort is written, and half of it."""
+    half = g.node("Div", g.dim("x", 1), g.ints(2))
+    g.nodes.append(helper.make_node("TopK", ["x", g.dim("x", 1)], ["sorted", "order"], axis=1))
+    g.nodes.append(helper.make_node("TopK", ["x", half], ["better", "places"], axis=1, largest=0))
+    return g.node("Concat", "sorted", "better", axis=1)
+
+
+def unit(g: Maker) -> str:
+    rows = g.node("ReduceSum", "x", g.ints(2), keepdims=0)
+    return g.node("Add", rows, g.node("EyeLike", rows, k=1))
 
 
 def similar(g: Maker) -> str:

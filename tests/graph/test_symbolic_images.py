@@ -76,6 +76,23 @@ def _padded_by_itself(g: Maker) -> str:
     return g.node("Concat", *means, g.node("GlobalAveragePool", c), axis=1)
 
 
+def _deformed(g: Maker) -> str:
+    w = g.weight(g.rng.standard_normal((4, 3, 3, 2), dtype=np.float32))
+    attrs = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    offsets = g.conv("x", 3, 12, 3)
+    offsets = g.node("MaxPool", offsets, kernel_shape=[1, 1], strides=[2, 1])
+    return g.node("DeformConv", "x", w, offsets, **attrs)
+
+
+def _regions(g: Maker) -> str:
+    """As many regions as images: of each the middle half."""
+    places = g.node("Range", g.whole(0), g.scalar_dim("x", 0), g.whole(1))
+    ones = g.node("Expand", g.weight(np.float32([[0.5, 1, 4, 3.5]])),
+                  g.node("Concat", g.dim("x", 0), g.ints(4), axis=0))  # fmt: skip
+    attrs = {"output_height": 3, "output_width": 2, "sampling_ratio": 2}
+    return g.node("RoiAlign", "x", ones, places, **attrs)
+
+
 IMAGE_GRAPHS = {
     "padded by itself": _padded_by_itself,
     "nearest twice": _resized("nearest", "asymmetric", 1, 1, 2, 2),
@@ -95,6 +112,8 @@ IMAGE_GRAPHS = {
     "cubic to a size": _to_size("cubic", "half_pixel"),
     "convolved": _convolved,
     "transposed": _transposed,
+    "deformed": _deformed,
+    "regions": _regions,
 }
 
 
@@ -102,7 +121,7 @@ IMAGE_GRAPHS = {
 def test_images_at_points(name: str, tmp_path: Path) -> None:
     ranges = {"n": "1..3", "m": "4..70:8,16"}
     points = [{"n": n, "m": m} for n, m in ((1, 4), (2, 5), (1, 31), (3, 70))]
-    check(file_of(IMAGE_GRAPHS[name], tmp_path, IMAGES), ranges, points)
+    check(file_of(IMAGE_GRAPHS[name], tmp_path, IMAGES, 19), ranges, points)
 
 
 @pytest.mark.parametrize("name", ["linear twice", "cubic twice", "nearest half more"])

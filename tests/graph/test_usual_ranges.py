@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -212,3 +213,37 @@ def test_what_is_given_stays(tmp_path: Path) -> None:
     found = usual_ranges(path, given=given)
     assert found == {**given, "na": found["na"], "nb": found["nb"]}
     check(path, found, [{"na": 3, "nb": 8}])
+
+
+def squeezed(g: Maker) -> None:
+    """What has one element only at a batch of one."""
+    g.node("Squeeze", g.node("ReduceSum", "x", g.ints(1)), output="y")
+
+
+def rolled(g: Maker) -> None:
+    """The rows from the second last on, as of a roll."""
+    last = g.node("Mod", g.ints(-2), g.dim("x", 0))
+    g.node("Slice", "x", last, g.dim("x", 0), g.ints(0), output="y")
+
+
+def folded(g: Maker) -> None:
+    """As many positions of windows as there are in both dimensions."""
+    ends = [g.node("Sub", g.scalar_dim("x", d), g.whole(3)) for d in (0, 1)]
+    places = [g.node("Range", g.whole(0), end, g.whole(1)) for end in ends]
+    shapes = [g.node("Unsqueeze", p, g.ints(d)) for p, d in zip(places, (1, 0), strict=True)]
+    rows = g.node("Reshape", g.node("Add", *shapes), g.ints(-1))
+    g.node("Cast", rows, to=1, output="y")
+
+
+@pytest.mark.parametrize("graph, least", [(squeezed, 2), (rolled, 2), (folded, 4)])
+def test_the_least_sizes_at_which_a_network_is_one(
+    graph: Callable[[Maker], None], least: int, tmp_path: Path
+) -> None:
+    g = Maker()
+    graph(g)
+    path = file_of(inputs_of(g, {"x": ["n", "m"]}), tmp_path)
+    seen = {"n": "1..40:1,6", "m": "1..40:9"}
+    found = narrowed(path, seen)
+    assert found["n"] == f"{least}..40:6"
+    assert (found["m"] == seen["m"]) == (graph is not folded)
+    check(path, found, [{"n": n, "m": 9} for n in (least, 6, 40)])

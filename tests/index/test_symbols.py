@@ -118,6 +118,7 @@ def test_a_factor_of_several_terms_is_one_value():
     assert range_of(PAST * PAST - PAST) == (-100, 9900)
     assert BATCH * SEQ - BATCH + 1 > 0
     assert SEQ * BATCH + PAST - BATCH >= 0
+    assert range_of((SEQ - 1) * (BATCH - 1) * (PAST + 1))[0] == 0
 
 
 def test_products_of_several_floors_have_a_range_soon():

@@ -6,8 +6,10 @@ products are equal tuples. The empty product is 1.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 
@@ -95,12 +97,15 @@ def _cancelled(monomial: tuple[A, ...], by: tuple[A, ...]) -> tuple[A, ...] | No
 
 _FEW = 8
 """Terms that atoms are taken out of: work grows by their power."""
+_FEW_ATOMS = 4
+"""Atoms of which all corners are looked at."""
 
 
 def interval(terms: Mapping[tuple[A, ...], int]) -> tuple[int, int]:
     """A least and a greatest value, if each atom had any of its values at each place.
 
-    An atom of several terms is taken out of them as well (``a b - a`` as ``a (b - 1)``), and the
+    Of terms that are linear in each of a few atoms the ends are where atoms have theirs. Else an
+    atom of several terms is taken out of them as well (``a b - a`` as ``a (b - 1)``), and the
     narrower ends count.
     """
     low = high = 0
@@ -110,6 +115,9 @@ def interval(terms: Mapping[tuple[A, ...], int]) -> tuple[int, int]:
             ends = _times(ends, atom.range)
         low, high = low + ends[0], high + ends[1]
     counts = Counter(atom for monomial in terms for atom in set(monomial))
+    linear = all(len(set(monomial)) == len(monomial) for monomial in terms)
+    if linear and max(counts.values(), default=0) > 1 and len(counts) <= _FEW_ATOMS:
+        return _corners(terms, [*counts])
     for atom, count in counts.items() if len(terms) <= _FEW else ():
         if count > 1:
             inner = {_cancelled(m, (atom,)) or (): c for m, c in terms.items() if atom in m}
@@ -117,6 +125,15 @@ def interval(terms: Mapping[tuple[A, ...], int]) -> tuple[int, int]:
             rest = interval({m: c for m, c in terms.items() if atom not in m})
             low, high = max(low, ends[0] + rest[0]), min(high, ends[1] + rest[1])
     return low, high
+
+
+def _corners(terms: Mapping[tuple[A, ...], int], atoms: Sequence[A]) -> tuple[int, int]:
+    """The least and the greatest value where each atom is at an end of its range."""
+    values = []
+    for ends in itertools.product(*(atom.range for atom in atoms)):
+        at = dict(zip(atoms, ends, strict=True))
+        values.append(sum(c * math.prod(at[a] for a in m) for m, c in terms.items()))
+    return min(values), max(values)
 
 
 def _times(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:

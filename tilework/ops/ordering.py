@@ -112,7 +112,7 @@ def _better(a: te.Expr, b: te.Expr, largest: bool) -> te.Expr:
     return te.all(te.equal(a, a), te.logical_not(not_worse))
 
 
-def top_k(x: te.Tensor, k: int, axis: int, *, largest: bool = True) -> te.Tensor:
+def top_k(x: te.Tensor, k: Extent, axis: int, *, largest: bool = True) -> te.Tensor:
     """Indices (int64) of the ``k`` largest (smallest) elements along ``axis``, best first.
 
     Of equal elements the one with the lower index comes first; NaN comes after all numbers. The
@@ -124,14 +124,13 @@ def top_k(x: te.Tensor, k: int, axis: int, *, largest: bool = True) -> te.Tensor
     rank k - 1 at least. How many there are is data: about 1.4 k of numbers in any order, all where
     all are equal.
     """
-    extent = x.shape[axis]
-    groups = max(_GROUPS * k, _FEWEST_GROUPS)
-    if k == 0 or range_of(extent)[0] < _FEW_IN_GROUP * groups:
+    groups = max(_GROUPS * range_of(k)[1], _FEWEST_GROUPS)
+    if not isinstance(k, int) or k == 0 or range_of(x.shape[axis])[0] < _FEW_IN_GROUP * groups:
         return _ranked(x, k, axis, largest)
     return _selected(x, k, axis, groups, largest)
 
 
-def _ranked(x: te.Tensor, k: int, axis: int, largest: bool) -> te.Tensor:
+def _ranked(x: te.Tensor, k: Extent, axis: int, largest: bool) -> te.Tensor:
     """`top_k` by the ranks of all elements."""
     rank = _ranks(x, axis, largest)
 
@@ -243,7 +242,11 @@ def _ranks(
 
 
 def _places(
-    x: te.Tensor, k: int, axis: int, extent: Extent, placed: Callable[[_Point, te.Expr], te.Expr]
+    x: te.Tensor,
+    k: Extent,
+    axis: int,
+    extent: Extent,
+    placed: Callable[[_Point, te.Expr], te.Expr],
 ) -> te.Tensor:
     """Indices by the places that ``placed`` says of each of some elements."""
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])

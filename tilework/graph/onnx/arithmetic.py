@@ -168,6 +168,8 @@ def _rest(a: Item, b: Item, *, of_any: bool = True) -> Item:
     if range_of(y)[0] <= 0 or (range_of(x)[0] < 0 and not of_any):
         raise NotKnown("a negative number")
     within = [rest for rest in (x, x + y) if _is_rest(rest, y)]
+    if not within and isinstance(x, int):  # its quotient is no polynomial: a range may say more
+        within = [rest for rest in (x, x + y) if 0 <= rest < y]
     return within[0] if within else x - x // y * y
 
 

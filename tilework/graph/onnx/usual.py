@@ -10,6 +10,7 @@ but no value is to be too large, and no slice to begin before its tensor, even i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -131,8 +132,31 @@ def narrowed(
         ranges = {name: s.symbols[0] for name, s in given.items() if isinstance(s, Symbolic)}
         others = {name: what for name, what in shapes.items() if name not in ranges}
         as_given = {(name, _text(one)): shapes[name] for name, one in ranges.items()}
-        parts = _of_one_network(model, places, ranges, others, values)
+        parts = _around(model, places, ranges, others, values)
         return {name: as_given.get((name, what), what) for name, what in parts.items()}
+
+
+def _around(
+    model: ModelProto,
+    places: Places | None,
+    ranges: dict[str, Symbol],
+    others: Shapes,
+    values: Values | None,
+) -> dict[str, Any]:
+    """`_of_one_network`, where the least typical values may be too small for one, or alone so."""
+    parts, refused, within = None, None, {**ranges}
+    try:
+        parts = _of_one_network(model, places, within, others, values)
+    except NetworkError as e:
+        refused = e
+    alone = any(s.low == s.high and ranges[n].typicals[-1] > s.high for n, s in within.items())
+    if parts is None or alone:
+        within = {n: replace(s, typicals=s.typicals[-1:]) for n, s in ranges.items()}
+        with suppress(NetworkError):
+            return _of_one_network(model, places, within, others, values)
+    if parts is None:
+        raise refused or AssertionError
+    return parts
 
 
 def words_of(shapes: Iterable[Sequence[Hashable]]) -> dict[Hashable, str]:
@@ -226,7 +250,9 @@ def _narrowed(ranges: dict[str, Symbol], equal: dict[str, Given], undecided: Und
     if undecided.sides is None or undecided.what not in COMPARE:
         return False
     a, b = undecided.sides
-    if undecided.what == "==" and (_bound(ranges, equal, a, b) or _bound(ranges, equal, b, a)):
+    if undecided.what == "==" and (
+        _above(ranges, a, b) or _bound(ranges, equal, a, b) or _bound(ranges, equal, b, a)
+    ):
         return True
     symbols = [ranges[s.name] for s in symbols_of((a, b)) if s.name in ranges]
     given = {s.name: s for s in symbols_of((a, b))}
@@ -269,6 +295,16 @@ def _last(start: int, end: int, holds: Callable[[int], bool]) -> int:
         middle = (start + end) // 2
         start, end = (middle, end) if holds(middle) else (start, middle)
     return start
+
+
+def _above(ranges: dict[str, Symbol], one: Extent, number: Extent) -> bool:
+    """Let a symbol's range begin above its least number, which is not all that is typical."""
+    symbol = ranges.get(str(one))
+    if symbol is None or symbol.low != number or symbol.typicals[-1] == number:
+        return False
+    kept = tuple(n for n in symbol.typicals if n > symbol.low)
+    ranges[symbol.name] = replace(symbol, low=symbol.low + 1, typicals=kept)
+    return True
 
 
 def _bound(ranges: dict[str, Symbol], equal: dict[str, Given], one: Extent, other: Extent) -> bool:

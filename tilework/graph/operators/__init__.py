@@ -39,7 +39,7 @@ from tilework.graph.operators.windows import (
     MAX_POOLS,
     spatial_rank,
 )
-from tilework.index.symbols import Symbolic, is_static, range_of, symbols_of
+from tilework.index.symbols import Symbolic, Undecided, is_static, range_of, symbols_of
 
 # index arithmetic is 32 bits wide; no sensible network comes near this many elements in one value
 MAX_ELEMENTS = 2**30
@@ -67,12 +67,23 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     lows = shape if static else tuple(range_of(n)[0] for n in shape)
     least = min(lows, default=1)
     if least < 1 and (least < 0 or not static or not _may_be_empty(op, types)):
-        raise ValueError(f"the result would have shape {list(shape)}{_ranges(shape)}")
+        raise ValueError(
+            f"the result would have shape {list(shape)}{_ranges(shape)}"
+        ) from _emptiness(shape)
     if len(shape) > MAX_RANK:
         raise ValueError(f"the result would have {len(shape)} dimensions; {MAX_RANK} are the most")
     if math.prod(shape) > MAX_ELEMENTS:
         raise ValueError(f"the result of shape {list(shape)} is too large")
     return ValueType(shape, result.dtype)
+
+
+def _emptiness(shape: Shape) -> Undecided | None:
+    """What has to be decided for the extents to be positive; None if none ever is."""
+    try:
+        _ = [n < 1 for n in shape]
+    except Undecided as e:
+        return e
+    return None
 
 
 def _ranges(shape: Shape) -> str:

@@ -199,7 +199,7 @@ def _top_k(c: OnnxContext, node: NodeProto) -> Result:
     a = attributes(node)
     x = c.value(node.input[0])
     axis = normal(a.get("axis", -1), len(c.b.shape(x)))
-    k = int(c.array(node.input[1], "the number of elements").item()) if c.opset > 9 else a["k"]
+    k = c.extents(node.input[1], "the number of elements")[0] if c.opset > 9 else a["k"]
     values, indices = (*node.output, "")[:2]
     places = c.op(
         "top_k", x, name=indices or None, axis=axis, k=k, largest=bool(a.get("largest", 1))
@@ -232,14 +232,18 @@ def _reverse_sequence(c: OnnxContext, node: NodeProto) -> str:
     return c.op("reverse_sequence", x, lengths, name=node.output[0], **axes)
 
 
-def _eye_like(c: OnnxContext, node: NodeProto) -> np.ndarray:
+def _eye_like(c: OnnxContext, node: NodeProto) -> str | np.ndarray:
     a = attributes(node)
-    shape = c.sizes(node.input[0])
+    shape, k = c.shape(node.input[0]), a.get("k", 0)
     if len(shape) != 2:
         raise Unsupported(f"its input has {len(shape)} dimensions instead of 2")
     dtype = c.b.types[c.value(node.input[0])].dtype
     kind = numpy_type(a["dtype"]) if "dtype" in a else np.dtype(dtype)
-    return np.eye(shape[0], shape[1], k=a.get("k", 0)).astype(kind)
+    if is_static(shape):
+        rows, columns = known_shape(shape)
+        return np.eye(rows, columns, k=k).astype(kind)
+    row, column = arange(c, (shape[0], 1), 0, start=k), arange(c, (1, shape[1]), 1)
+    return c.op("cast", row.op("equal", column).name, name=node.output[0], to=kind.name)
 
 
 def _range(c: OnnxContext, node: NodeProto) -> str:

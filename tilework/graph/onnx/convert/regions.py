@@ -20,9 +20,9 @@ def _roi_align(c: OnnxContext, node: NodeProto) -> str:
     """
     a = attributes(node)
     x = value(c, node.input[0])
-    if len(x.sizes) != 4 or c.rank(node.input[1]) != 2 or c.shape(node.input[1])[1] != 4:
+    if len(x.shape) != 4 or c.rank(node.input[1]) != 2 or c.shape(node.input[1])[1] != 4:
         raise Unsupported("it needs feature maps [N, C, H, W] and regions [R, 4]")
-    n, channels, *size = x.sizes
+    n, channels, *size = x.shape
     rois = computed(value(c, node.input[1]))
     bins = (int(a.get("output_height", 1)), int(a.get("output_width", 1)))
     mode, ratio = a.get("mode", "avg"), int(a.get("sampling_ratio", 0))
@@ -33,7 +33,7 @@ def _roi_align(c: OnnxContext, node: NodeProto) -> str:
     if min(bins) < 1 or ratio < 0:
         raise Unsupported("its output and its sampling ratio must be positive")
     half = shift == "half_pixel"
-    count = rois.sizes[0]
+    count = rois.shape[0]
     scaled = rois * float(a.get("spatial_scale", 1.0)) - (0.5 if half else 0.0)
     known: np.ndarray | None = None
     if not ratio:
@@ -41,7 +41,7 @@ def _roi_align(c: OnnxContext, node: NodeProto) -> str:
         known = c.array(node.input[1], what).astype(rois.dtype)
     at: Value | None = None
     weight: Value | None = None
-    sampled = np.ones((count, 1, 1, 1, 1, 1, 1), bool)  # samples that a region has
+    sampled = np.ones((1,) * 7, bool)  # samples that a region has
     for d, (extent, pooled) in enumerate(zip(size, bins, strict=True)):
         column = (count, *(1,) * 6)  # [region, bin y, bin x, sample y, sample x, tap y, tap x]
         start = scaled.part(1, 1 - d, 1).reshape(*column)
@@ -49,17 +49,18 @@ def _roi_align(c: OnnxContext, node: NodeProto) -> str:
         if not half:
             length = length.op("at_least", 1)
         width = length / pooled
-        grid = np.full(count, ratio)
+        grid = np.array([ratio])  # how many samples, of all regions or of each one
         if known is not None:
             grid = _adaptive(known, d, pooled, float(a.get("spatial_scale", 1.0)), half)
         most = max(int(grid.max()), 1)
-        if sampled.size * most * math.prod(bins) > MAX_ELEMENTS:
+        if count * (sampled[0].size * most * math.prod(bins)) > MAX_ELEMENTS:
             raise Unsupported("its regions have too many samples")
-        room(c, sampled.size * most)
-        sampled = sampled & (_along(3 + d, most) < grid.reshape(column))
-        share = (_along(3 + d, most) + 0.5) / np.maximum(grid, 1).reshape(column)
+        room(c, len(grid) * sampled[0].size * most)
+        grid = grid.reshape(-1, *(1,) * 6)
+        sampled = sampled & (_along(3 + d, most) < grid)
+        share = (_along(3 + d, most) + 0.5) / np.maximum(grid, 1)
         place = start + width * (_along(1 + d, pooled) + share)
-        outside = (place < -1) | (place > extent)
+        outside = (place < -1) | place.op("greater", extent)
         place = place.clamped(0, extent - 1)
         low = place.op("floor")
         tap = low + _along(5 + d, 2)
@@ -82,12 +83,12 @@ def _roi_align(c: OnnxContext, node: NodeProto) -> str:
         y = y.op("reduce_sum", axes=(2,), keepdims=False)
     else:
         if not sampled.all():
-            held = np.broadcast_to(sampled, at.sizes).reshape(*flat[:2], -1, 1)
+            held = np.broadcast_to(sampled, at.sizes)
+            held = held.reshape(len(held), flat[1], -1, 1)
             y = y.where(constant(c, held), -math.inf)
         y = y.op("reduce_max", axes=(2,), keepdims=False)
         if not sampled.any((3, 4)).all():
-            none = np.broadcast_to(sampled.any((3, 4)), (count, 1, 1, 1, 1)).reshape(count, 1, 1)
-            y = y.where(constant(c, none), 0)
+            y = y.where(constant(c, sampled.any((3, 4)).reshape(-1, 1, 1)), 0)
     y = y.cast(x.dtype).transpose(0, 2, 1)
     return y.reshape(count, channels, *bins).name
 

@@ -17,7 +17,7 @@ from tilework.graph.onnx.convert.slices import normal
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.operators import MAX_ELEMENTS, Shape
 from tilework.index.extents import Extent, known, known_shape
-from tilework.index.symbols import Symbolic, exact_quotient, is_static, range_of
+from tilework.index.symbols import Symbolic, exact_quotient, is_static
 from tilework.ops.sampling import Sampling, Table, table
 
 _UNROLLED = 2  # taps that are written out; more are a sum
@@ -159,7 +159,7 @@ def resized(
         return c.b.constant(np.empty(empty, numpy_dtype(c.b.types[x].dtype)))
     if 0 in shape:
         raise Unsupported("its input has no elements, and the result would have some")
-    if range_of(math.prod(extents.values()))[1] > MAX_ELEMENTS:
+    if math.prod(extents.values()) > MAX_ELEMENTS:
         raise Unsupported(f"its result of shape {list(extents.values())} is too large")
     growing = [a for a in axes if not is_static((a.extent, shape[a.dim]))]
     for a in growing:

@@ -17,8 +17,8 @@ from tilework.graph.onnx.context import Converter, OnnxContext, Unsupported, att
 from tilework.graph.onnx.protos import NodeProto
 from tilework.graph.onnx.values import Operand, Value, arange, room, value
 from tilework.graph.operators.base import FLOATS
-from tilework.index.extents import Extent, known, shape_text
-from tilework.index.symbols import Symbolic
+from tilework.index.extents import Extent, known, known_shape, shape_text
+from tilework.index.symbols import Symbolic, same
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # names of operator set 16
 _PADDING = ("zeros", "border", "reflection")
@@ -184,9 +184,9 @@ def _grid_sample(c: OnnxContext, node: NodeProto) -> str:
 def _deform_conv(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
     x, w, offset = (value(c, i) for i in node.input[:3])
-    n, channels, *size = x.sizes
-    many, per_group, *kernel = w.sizes
-    rank, out = len(size), offset.sizes[2:]
+    n, channels, *size = x.shape
+    channels, (many, per_group, *kernel) = known(channels), w.sizes
+    rank, out = len(size), offset.shape[2:]
     groups, parts = int(a.get("group", 1)), int(a.get("offset_group", 1))
     strides = a.get("strides", (1,) * rank)
     pads = a.get("pads", (0,) * (2 * rank))
@@ -197,31 +197,31 @@ def _deform_conv(c: OnnxContext, node: NodeProto) -> str:
     if not fits or tuple(a.get("kernel_shape", kernel)) != tuple(kernel):
         raise Unsupported(f"kernel, strides, dilations and pads do not fit {rank} spatial axes")
     if channels != per_group * groups or many % groups or channels % parts:
-        raise Unsupported(f"weights {list(w.sizes)} in {groups} groups do not fit {list(x.sizes)}")
+        raise Unsupported(f"weights {list(w.sizes)} in {groups} groups do not fit {list(x.shape)}")
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     around = zip(size, pads[:rank], pads[rank:], reach, strides, strict=True)
-    if tuple(out) != tuple((e + b + f - r) // s + 1 for e, b, f, r, s in around):
-        raise Unsupported(f"offsets of shape {list(offset.sizes)} do not fit {list(x.sizes)}")
-    if offset.sizes[:2] != (n, parts * taps * rank):
-        raise Unsupported(f"offsets of shape {list(offset.sizes)} do not fit {list(w.sizes)}")
+    wanted = [(e + b + f - r) // s + 1 for e, b, f, r, s in around]
+    if not all(map(same, out, wanted)):
+        raise Unsupported(f"offsets of shape {list(offset.shape)} do not fit {list(x.shape)}")
+    if not all(map(same, offset.shape[:2], (n, parts * taps * rank))):
+        raise Unsupported(f"offsets of shape {list(offset.shape)} do not fit {list(w.sizes)}")
     # [n, place and tap, part] of each dimension
     moved = computed(offset).reshape(n, parts, taps, rank, -1).transpose(3, 0, 4, 2, 1)
-    room(c, 2 * math.prod(out) * taps)
     places = []
     for d in range(rank):
-        begin = np.arange(out[d]) * strides[d] - pads[d]
-        step = np.arange(kernel[d]) * dilation[d]
-        begin = begin.reshape([-1 if e == d else 1 for e in range(rank)] + [1] * rank)
-        step = step.reshape([-1 if e == d else 1 for e in range(rank)])
-        base = np.broadcast_to(begin + step, (*out, *kernel)).reshape(1, -1, 1)
-        places.append(moved.part(0, d, 1).reshape(n, -1, parts) + base)
+        step = np.arange(kernel[d]) * dilation[d] - pads[d]
+        step = step.reshape([-1 if e == d else 1 for e in range(rank)] + [1])
+        along = [out[e] if e == d else 1 for e in range(rank)] + [1] * (rank + 1)
+        begin = arange(c, tuple(along), d, step=strides[d], dtype=moved.dtype)
+        place = moved.part(0, d, 1).reshape(n, *out, *kernel, parts) + (begin + step)
+        places.append(place.reshape(n, -1, parts))
     y = computed(sampled(rows_of_channels(x, parts), size, places, Rules("linear")))
     y = y.reshape(n, -1, taps, parts, channels // parts)
     if optional(node, 4):
         mask = computed(value(c, node.input[4]))
-        if mask.sizes != (n, parts * taps, *out):
-            raise Unsupported(f"a mask {list(mask.sizes)} does not fit {list(offset.sizes)}")
-        y = y * mask.reshape(n, parts, taps, -1).transpose(0, 3, 2, 1).reshape(*y.sizes[:4], 1)
+        if len(mask.shape) != 2 + rank or not all(map(same, mask.shape, (n, parts * taps, *out))):
+            raise Unsupported(f"a mask {list(mask.shape)} does not fit {list(offset.shape)}")
+        y = y * mask.reshape(n, parts, taps, -1).transpose(0, 3, 2, 1).reshape(*y.shape[:4], 1)
     y = _products(y.cast(x.dtype).reshape(-1, taps, channels), w, groups)
     y = y.reshape(n, -1, many).transpose(0, 2, 1).reshape(n, many, *out)
     if optional(node, 3):
@@ -231,7 +231,7 @@ def _deform_conv(c: OnnxContext, node: NodeProto) -> str:
 
 def _products(columns: Value, w: Value, groups: int) -> Value:
     """Columns [P, taps, C] times weights [O, C / groups, taps...]: [P, O]."""
-    p, taps, channels = columns.sizes
+    p, taps, channels = columns.shape[0], *known_shape(columns.shape[1:])
     many = w.sizes[0]
     if groups == 1:
         weights = w.reshape(many, channels, taps).transpose(0, 2, 1).reshape(many, -1)

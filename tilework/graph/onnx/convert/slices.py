@@ -233,7 +233,7 @@ def _blocks(op: str, c: OnnxContext, node: NodeProto) -> str:
 
 def _col2im(c: OnnxContext, node: NodeProto) -> str:
     a = attributes(node)
-    image = c.ints(node.input[1], "the image's shape")
+    image = c.extents(node.input[1], "the image's shape")
     block = c.ints(node.input[2], "the block's shape")
     rank = len(image)
     attrs = {

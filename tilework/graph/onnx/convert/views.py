@@ -142,7 +142,7 @@ def _axes(c: OnnxContext, node: NodeProto, rank: int) -> list[int] | None:
 def _squeeze(c: OnnxContext, node: NodeProto) -> str:
     shape = c.shape(node.input[0])
     axes = _axes(c, node, len(shape))
-    drop = [d for d, n in enumerate(shape) if n == 1] if axes is None else axes
+    drop = [d for d, n in enumerate(shape) if same(n, 1)] if axes is None else axes
     return _to_shape(c, node, [n for d, n in enumerate(shape) if d not in drop])
 
 
