@@ -13,6 +13,7 @@ from tilework.index.bounds import common_unit, cut, multiple_of, quotient, range
 from tilework.index.extents import ceil_div, nbytes, round_up, size
 from tilework.index.form import Form, constant, position, position_if, product, variable
 from tilework.index.strides import in_order, reach, row_major
+from tilework.index.symbols import symbol
 from tilework.index.whole import ARRAYS, COMPARE, DIVISIONS, FOLD, folded
 from tilework.lower.common import divide
 from tilework.te.affine import form_of, linear, sum_of, value_of
@@ -86,6 +87,9 @@ def test_cuts_are_found():
     assert cut(i.scale(4) + j, 4, known) == (i.scale(4), j)
     assert cut(i.scale(4) + j + constant(1), 4, known) is None  # j reaches 3
     assert common_unit(i.scale(4) + j, 8) == 4
+    n = symbol("n", 4, 9)
+    assert cut(j, n, known) == (constant(0), j)
+    assert cut(j + constant(-1), n, known) is None  # -1 is no rest
 
 
 @given(st.integers(-3, 9), st.integers(-3, 9), st.integers(-12, 12), st.integers(1, 16))

@@ -235,6 +235,13 @@ def strided_windows() -> te.ComputeDAG:
     return te.ComputeDAG([x, w, y])
 
 
+def wrapped() -> te.ComputeDAG:
+    """Rows that start over from the other end, on both sides: places from -2 to ``n + 2``."""
+    x = tensor("x", S, 10)
+    out = te.compute((S + 5, 10), lambda i, k: x[te.floormod(i - 2, S), k] + 1, "out")
+    return te.ComputeDAG([x, out])
+
+
 def global_pooling() -> te.ComputeDAG:
     x = tensor("x", B, H, W, 20)
     r, s = te.reduce_axis(H, "r"), te.reduce_axis(W, "s")
@@ -252,5 +259,5 @@ FAMILIES: tuple[Callable[[], te.ComputeDAG], ...] = (
     dense, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
     probabilities_times_values, softmax, layer_norm, mean_over_positions, elementwise, turned,
     joined, conv, strided_conv, pooling, global_pooling, positions, conv_of_batches,
-    conv_along_rows, conv_of_any_size, strided_pooling, depthwise, strided_windows,
+    conv_along_rows, conv_of_any_size, strided_pooling, depthwise, strided_windows, wrapped,
 )  # fmt: skip
