@@ -115,6 +115,11 @@ class Floor:
         return f"(({whole})//{self.by})" if " " in whole else f"({whole}//{self.by})"
 
 
+def symbols_in(atom: Atom) -> tuple[Symbol, ...]:
+    """The symbols that an atom depends on."""
+    return (atom,) if isinstance(atom, Symbol) else atom.whole.symbols
+
+
 class Symbolic:
     """``sum(coefficient * product(atoms))`` that is no number; made by `symbol` and arithmetic."""
 
@@ -141,7 +146,7 @@ class Symbolic:
         """The symbols that it depends on, by name."""
         symbols: set[Symbol] = set()
         for atom in (a for m in self.terms for a in m):
-            symbols.update((atom,) if isinstance(atom, Symbol) else atom.whole.symbols)
+            symbols.update(symbols_in(atom))
         return tuple(sorted(symbols, key=lambda s: s.name))
 
     @cached_property
@@ -357,11 +362,27 @@ def _floor(a: Symbolic, by: int) -> Whole:
 def _bounds(terms: Terms) -> tuple[int, int]:
     """A least and a greatest value: by ranges of atoms, and of what a few floors are made of."""
     low, high = interval(terms)
-    scale, without = _without_floors(terms) if len(terms) <= 64 else (1, None)
+    if len(terms) > 64 or _rising(terms) or _independent(terms):
+        return low, high
+    scale, without = _without_floors(terms)
     if without is not None:
         inner = _bounds(without)
         low, high = max(low, -(-inner[0] // scale)), min(high, inner[1] // scale)
     return low, high
+
+
+def _rising(terms: Terms) -> bool:
+    """Whether all terms rise with all symbols: the ends are where symbols have theirs."""
+    if any(c < 0 for m, c in terms.items() if m):
+        return False
+    floors = {a for m in terms for a in m if isinstance(a, Floor)}
+    return all(f.range[0] >= 0 and _rising(f.whole.terms) for f in floors)
+
+
+def _independent(terms: Terms) -> bool:
+    """Whether no symbol is in two atoms, so that each has its values whatever others have."""
+    each = [symbols_in(atom) for atom in {a for m in terms for a in m}]
+    return sum(map(len, each)) == len(set().union(*each))
 
 
 def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
