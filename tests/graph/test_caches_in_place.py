@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from contextlib import nullcontext
+
 import numpy as np
 import onnx
 import pytest
@@ -184,6 +186,10 @@ def test_buffers_that_cannot_be_written() -> None:
     ):
         with pytest.raises(ModuleError, match=told):
             module.run(given | kept, into={"present_k": wrong})
+    both = np.concatenate([*kept.values()])
+    for place, told in ((both[1:3], "overlaps"), (both[2:], "")):
+        with pytest.raises(ModuleError, match=told) if told else nullcontext():
+            module.run(given | kept, into=dict(zip(INTO, (both[:2], place), strict=True)))
     with pytest.raises(ModuleError, match="of a fixed length"):
         module.new_past()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -181,10 +182,11 @@ def given_inputs(
         into: see `Module.run`. One of these that is the input is not copied.
 
     Raises:
-        ModuleError: one has another shape or type, or lies in a GPU's memory.
+        ModuleError: one has another shape or type, or lies in a GPU's memory; or two outputs are
+            to be written to the same memory.
     """
     rooms = {v.io: into[v.name] for v in ends.outputs if v.name in into} if into else {}
-    out = []
+    out, taken = [], []
     for v, array, shape in zip(ends.inputs, arrays, dims.inputs, strict=True):
         what, whole = f"input {v.name}", dims.io[v.io]
         if v.io not in ends.continued:
@@ -194,11 +196,19 @@ def given_inputs(
         if room is None:
             room = _RESULTS.empty(whole, v.dtype) if shape == whole else _zeros(whole, v.dtype)
         else:
-            _check_room(f"output that continues {v.name}", room, whole, v.dtype)
+            begin = _check_room(f"output that continues {v.name}", room, whole, v.dtype)
+            taken.append((begin, begin + room.nbytes, v.name))
         if not _same(array, room):
             ready = ready_copy(what, array, shape, v.dtype)
             first_of(room, ends.continued[v.io], shape)[...] = ready
         out.append(room)
+    taken.sort()
+    for (_, end, one), (begin, _, other) in pairwise(taken):
+        if begin < end:
+            raise ModuleError(
+                f"module {ends.name}: the outputs that continue {one} and {other} are given memory "
+                "that overlaps: each needs its own"
+            )
     return out
 
 
@@ -228,11 +238,16 @@ def _same(array: Any, room: Array) -> bool:
     return alike and (array.shape, array.dtype) == kind and address(array) == address(room)
 
 
-def _check_room(what: str, room: Array, shape: Sequence[int], dtype: str) -> None:
-    """Refuse what kernels cannot write to; rows within a room begin anywhere, and so may it."""
+def _check_room(what: str, room: Array, shape: Sequence[int], dtype: str) -> int:
+    """Where a room begins; refuse what kernels cannot write to.
+
+    Rows within a room begin anywhere, and so may it.
+    """
     check_array(what, room, shape, dtype)
-    if not (room.flags.carray and address(room) % _ROOM_ALIGN == 0):
+    begin = address(room)
+    if not (room.flags.carray and begin % _ROOM_ALIGN == 0):
         raise ModuleError(f"{what}: the array must be contiguous, and not read-only")
+    return begin
 
 
 def _check(what: str, value: Value, array: Any) -> None:
