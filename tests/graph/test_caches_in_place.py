@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
 from contextlib import nullcontext
 
 import numpy as np

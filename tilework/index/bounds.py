@@ -47,7 +47,7 @@ def cut(
     rest = form.only(lambda a: _rest(form.coefficients[a], unit) != 0)
     rest = rest + constant(_rest(form.const, unit))
     ends = range_of(rest, of)
-    if ends is None or not certain(lambda: 0 <= ends[0] and ends[1] < unit):
+    if ends is None or not certain(lambda: ends[0] >= 0 and ends[1] < unit):
         return None
     if not certain(lambda: all(c >= 0 for c in rest.coefficients.values())):
         return None

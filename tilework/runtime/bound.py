@@ -206,7 +206,7 @@ def given_inputs(
     for (_, end, one), (begin, _, other) in pairwise(taken):
         if begin < end:
             raise ModuleError(
-                f"module {ends.name}: the outputs that continue {one} and {other} are given memory "
+                f"module {ends.name}: the outputs that continue {one} and {other} get memory "
                 "that overlaps: each needs its own"
             )
     return out
