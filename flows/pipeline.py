@@ -19,9 +19,9 @@ from tasks.run import conclude
 from tasks.stages import PLAIN, Stages
 from tasks.stores import open_store, other_uses
 from tilework.errors import NetworkError, RunFailed
-from tilework.index.symbols import typical_points
 from tilework.target.identity import identity_of
 from tilework.target.runs import caveat
+from tilework.te.points import typical_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -17,10 +17,11 @@ from tasks.peers import load_peer
 from tasks.report import TOLERANCES, CheckResult
 from tilework.errors import ModuleError, NetworkError
 from tilework.graph import Network, Parts, plan
-from tilework.index.symbols import Point, typical_points
+from tilework.index.symbols import Point
 from tilework.runtime.image import Image
 from tilework.runtime.other import OtherModel, OtherPart, version
 from tilework.runtime.parts import PartedModule
+from tilework.te.points import typical_points
 
 if TYPE_CHECKING:
     from tilework.graph.precision import Precision

@@ -11,7 +11,8 @@ import numpy as np
 from tasks.report import Timing
 from tilework.errors import NetworkError
 from tilework.index.extents import typical
-from tilework.index.symbols import Point, symbols_of, typical_points, value_at
+from tilework.index.symbols import Point, symbols_of, value_at
+from tilework.te.points import typical_points
 
 if TYPE_CHECKING:
     from tasks.peers import Engine

@@ -12,9 +12,9 @@ import numpy as np
 
 from tasks.engines import points_text
 from tasks.reproduce import measured_now
-from tilework.index.symbols import typical_points
 from tilework.record import Record, best_elsewhere, best_of, by_device, contenders
 from tilework.target.identity import device_here
+from tilework.te.points import typical_points
 
 if TYPE_CHECKING:
     from tasks.extraction import Extracted

@@ -115,11 +115,6 @@ class Floor:
         return f"(({whole})//{self.by})" if " " in whole else f"({whole}//{self.by})"
 
 
-def symbols_in(atom: Atom) -> tuple[Symbol, ...]:
-    """The symbols that an atom depends on."""
-    return (atom,) if isinstance(atom, Symbol) else atom.whole.symbols
-
-
 class Symbolic:
     """``sum(coefficient * product(atoms))`` that is no number; made by `symbol` and arithmetic."""
 
@@ -146,7 +141,7 @@ class Symbolic:
         """The symbols that it depends on, by name."""
         symbols: set[Symbol] = set()
         for atom in (a for m in self.terms for a in m):
-            symbols.update(symbols_in(atom))
+            symbols.update((atom,) if isinstance(atom, Symbol) else atom.whole.symbols)
         return tuple(sorted(symbols, key=lambda s: s.name))
 
     @cached_property
@@ -234,16 +229,6 @@ def symbol(
     """A symbol as an extent; ``high`` stands for the values that a search looks at if none do."""
     one = Symbol(name, low, high, tuple(sorted(set(typicals))) or (high,), or_none)
     return low if low == high else Symbolic.of({(one,): 1})
-
-
-def typical_points(symbols: Iterable[Symbol]) -> list[Point]:
-    """Where a search looks at symbols together: their typical values in step, the least first.
-
-    One that has fewer values than another keeps each for a while. No point comes twice.
-    """
-    each = tuple(symbols)
-    count = max((len(s.typicals) for s in each), default=0)
-    return [{s: s.typicals[i * len(s.typicals) // count] for s in each} for i in range(count)]
 
 
 def range_of(extent: Whole) -> tuple[int, int]:
@@ -362,7 +347,7 @@ def _floor(a: Symbolic, by: int) -> Whole:
 def _bounds(terms: Terms) -> tuple[int, int]:
     """A least and a greatest value: by ranges of atoms, and of what a few floors are made of."""
     low, high = interval(terms)
-    if len(terms) > 64 or _rising(terms) or _independent(terms):
+    if len(terms) > 64 or _rising(terms):
         return low, high
     scale, without = _without_floors(terms)
     if without is not None:
@@ -377,12 +362,6 @@ def _rising(terms: Terms) -> bool:
         return False
     floors = {a for m in terms for a in m if isinstance(a, Floor)}
     return all(f.range[0] >= 0 and _rising(f.whole.terms) for f in floors)
-
-
-def _independent(terms: Terms) -> bool:
-    """Whether no symbol is in two atoms, so that each has its values whatever others have."""
-    each = [symbols_in(atom) for atom in {a for m in terms for a in m}]
-    return sum(map(len, each)) == len(set().union(*each))
 
 
 def _without_floors(terms: Terms) -> tuple[int, Terms | None]:

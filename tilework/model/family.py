@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.frozen import frozen
-from tilework.index.symbols import Point, Symbol, typical_points
+from tilework.index.symbols import Point, Symbol
 from tilework.model.base import Rows
 from tilework.model.draft import Draft
 from tilework.space import SearchSpace, Sketch
@@ -29,7 +29,7 @@ from tilework.space.twins import Twin, twin_of
 from tilework.space.views import views_at
 from tilework.target import Target
 from tilework.task import SearchTask
-from tilework.te.points import at_point
+from tilework.te.points import at_point, typical_points
 
 _FAR = 2
 """How many times the greatest typical value an upper end has to be to be looked at, too."""

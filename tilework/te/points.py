@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from tilework.dtypes import is_float
@@ -11,6 +11,16 @@ from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.te import expr as x
 from tilework.te.dag import ComputeDAG
 from tilework.te.tensor import Compute, Operation, Placeholder, Tensor, make_compute
+
+
+def typical_points(symbols: Iterable[Symbol]) -> list[Point]:
+    """Where a search looks at symbols together: their typical values in step, the least first.
+
+    One that has fewer values than another keeps each for a while. No point comes twice.
+    """
+    each = tuple(symbols)
+    count = max((len(s.typicals) for s in each), default=0)
+    return [{s: s.typicals[i * len(s.typicals) // count] for s in each} for i in range(count)]
 
 
 def at_point(dag: ComputeDAG, at: Point) -> ComputeDAG:

@@ -11,10 +11,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
-from tilework.index.symbols import typical_points
 from tilework.runtime.bound import bound_inputs, positions, random_inputs, zeros
 from tilework.runtime.image import Image
 from tilework.runtime.module import Module
+from tilework.te.points import typical_points
 
 Array = NDArray[Any]
 
