@@ -15,7 +15,7 @@ from tilework.space.blocks import Block
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, binary, reads
 
-_LEFT = 24
+_LEFT = 12
 """Vector operations, counted as unroll limits are, that a body of an axis's last tile holds at
 least if the limit allows: with as many the loop around it costs nothing. There is such a body for
 each number of points that may be left, so that more would be most of a kernel's code."""
