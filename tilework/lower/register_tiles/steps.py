@@ -73,7 +73,8 @@ def reduce_steps(
     clips, cut = version.clips(), version.segments()
     sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
     share, own = version.room(), {a: s.size for a, s in version.spans.items()}
-    enough = None if own == sizes else ceil_div(_LEFT, max(vectors_of(loops, own), 1))
+    short = own != sizes or (version.rare and bool(loops.serial_taps))
+    enough = None if not short else ceil_div(_LEFT, max(vectors_of(loops, own), 1))
     factors = _factors(loops, sizes, share, frozenset(cut), frozenset(clips), enough)
     if not expanded:
         factors = dict.fromkeys(factors, 1)

@@ -54,7 +54,7 @@ _CHEAPER: dict[How, How] = {
     "halves": "points",
 }
 """What takes fewer versions, in the order in which it is given up."""
-MOST_BORDERED = 16
+MOST_BORDERED = 14
 """Versions where some axes have bounds at positions that a run decides: a border is rarely met."""
 _MOST_COLLECTED = 1600
 """Elements that all versions together may read one by one, each of which is an instruction."""
@@ -85,7 +85,7 @@ class Tail:
         """Versions of the code, the whole tile's among them."""
         if self.bounds:
             known = {"halves": 1, "ends": 2 + (1 < self.edge < self.tile)}.get(self.how, 0)
-            return 2 + (self.tile - 1).bit_length() + (known if self.tile > 1 else 0)
+            return 1 + max(1, (self.tile - 1).bit_length()) + (known if self.tile > 1 else 0)
         if self.tile == 1:
             return 1
         match self.how:
@@ -144,7 +144,8 @@ class Tail:
     def _halves(self, first: Expr, count: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
         """The code of ``count`` points from one on, fewer than a tile has."""
         parts = []
-        for size in reversed([2**n for n in range(self.tile.bit_length()) if 2**n < self.tile]):
+        sizes = [2**n for n in range(bool(self.bounds), self.tile.bit_length()) if 2**n < self.tile]
+        for size in reversed(sizes):
             pair = const(2 * size)
             start = binary("+", first, binary("*", binary("//", count, pair), pair))
             has = compare(">=", binary("%", count, pair), const(size))
@@ -187,27 +188,28 @@ class Tail:
     def _one_by_one(
         self, base: Expr, begin: Expr, end: Expr, inner: Callable[[Span], Stmt]
     ) -> Stmt:
-        """Points at which bounds may fail one after another, and others of the tile in halves."""
+        """Points at which bounds may fail one after another, and others of the tile in halves.
+
+        Of an odd number of others one goes with the former, whose code is good for it.
+        """
         axis, tile = self.axis, self.tile
         names = (f"{axis.name}.{what}" for what in ("points", "first", "inside", "edge", "off"))
         points, first, count, edge, off = (loop_var(name, tile + 1) for name in names)
         left = binary("min", const(tile), binary("-", const(axis.extent), base))
         low = binary("min", points, binary("max", ZERO, binary("-", begin, base)))
         high = binary("min", points, binary("-", end, base))
-        skipped = Select("int32", compare("<", edge, first), ZERO, count)
+        pairs = binary("*", binary("//", count, const(2)), const(2)) if tile > 2 else ZERO
+        skipped = Select("int32", compare("<", edge, first), ZERO, pairs)
         one = Let(off, binary("+", edge, skipped), inner(Span(0, 1, 1, 1.0, "clip", off=off)))
-        single = binary("-", points, count)
-        part = seq(self._halves(first, count, inner), For(edge, single, "serial", one))
+        single = binary("-", points, pairs)
+        alone, last = single, None
         if self.how == "ends" and 1 < self.edge < tile:
-            size = self.edge
-            together = compare("==", binary("-", single, first), const(size))
-            last = Let(off, binary("-", points, const(size)), inner(self._at_end(size, off)))
-            alone = Select("int32", together, first, single)
-            part = seq(
-                self._halves(first, count, inner),
-                For(edge, alone, "serial", one),
-                If(together, last),
-            )
+            size = const(self.edge)
+            together = compare("==", binary("-", binary("-", points, count), first), size)
+            alone = Select("int32", together, binary("-", single, size), single)
+            at_end = inner(self._at_end(self.edge, off))
+            last = If(together, Let(off, binary("-", points, size), at_end))
+        part = seq(self._halves(first, count, inner), For(edge, alone, "serial", one), last)
         part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
         return Let(points, left, Let(first, low, part))
 
