@@ -18,7 +18,6 @@ accumulators of each point take turns (`ragged_tile`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from tilework.frozen import frozen
@@ -27,7 +26,7 @@ from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.lower.register_tiles.addend import Addend
-from tilework.lower.register_tiles.partial import PartialSums
+from tilework.lower.register_tiles.partial import PartialSums, held_sums
 from tilework.lower.register_tiles.steps import reduce_steps
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Const, Expr, Select
@@ -107,14 +106,20 @@ class RegisterTile:
 
     def finish(self) -> Stmt:
         """Finished sums are stored behind their epilogue, others kept for the next visit."""
-        if self.partial is None or self.partial.written == "visit":
-            return self._store_row_by_row() if self._many_rows else self._store()
-        if self.partial.written == "late":
-            return self._keep(self.partial)
-        assert self.partial.last is not None
-        if self._many_rows:
-            return seq(self._keep(self.partial), If(self.partial.last, self._from(self.partial.buffer, self._waiting)))
-        return If(self.partial.last, self._store(), self._keep(self.partial))
+        partial = self.partial
+        held = held_sums(self.ctx, self.version.loops, partial) if self.version.rare else None
+        if held is not None and (partial is None or held is not partial.buffer):
+            return self.each_point(lambda point: Store(held, self._place(point), self.sum(point)))
+        if partial is None or partial.written == "visit":
+            return self._store()
+        if held is not None or partial.written == "late":
+            return self._keep(partial)
+        assert partial.last is not None
+        return If(partial.last, self._store(), self._keep(partial))
+
+    def _place(self, point: Index) -> tuple[Expr, ...]:
+        inner = self.version.inner(point)
+        return tuple(inner[a] for a in self.version.loops.block.spatial)
 
     def claim(self) -> Stmt | None:
         """What announces the stores of `finish`."""
@@ -162,36 +167,6 @@ class RegisterTile:
         return self.each_point(
             lambda point: store_result(self.ctx, block, self.version.at(point), self.sum(point))
         )
-
-    @property
-    def _many_rows(self) -> bool:
-        """Whether results are made in a loop over the tile's rows: of a version that runs rarely.
-
-        There are many of these, and an epilogue that is written once for each vector of each of
-        them would be most of a kernel's code.
-        """
-        block = self.version.loops.block
-        rows = math.prod(self.version.size(a) for a in block.spatial[:-1])
-        return self.version.rare and rows > 1 and block.epilogue_body is not None
-
-    def _store_row_by_row(self) -> Stmt:
-        block = self.version.loops.block
-        shape = [self.version.loops.points(a) for a in block.spatial]
-        held = self.ctx.shared(f"{block.op.name}.held", shape, block.op.dtype)
-        at = lambda point: tuple(point[a] for a in block.spatial)
-        keep = self.each_point(lambda point: Store(held, at(point), self.sum(point)))
-        return seq(keep, self._from(held, at))
-
-    def _from(self, buffer: Buffer, where: Callable[[Index], tuple[Expr, ...]]) -> Stmt:
-        """Results of sums that lie in a buffer, row by row."""
-        block = self.version.loops.block
-        vars_ = {a: loop_var(f"{a.name}.t", self.version.size(a)) for a in block.spatial}
-        point = {a: var_or_zero(v) for a, v in vars_.items()}
-        at = self.version.at(point)
-        *rows, last = inner_loops(vars_)
-        store = store_result(self.ctx, block, at, load(buffer, where(point)))
-        each = [*((v, n, "serial") for v, n, _ in rows), last]
-        return nest(each, store, self.version.active)
 
     def _keep(self, partial: PartialSums) -> Stmt:
         return self.each_point(

@@ -72,7 +72,9 @@ class Version:
     @property
     def rare(self) -> bool:
         """Whether it serves what a run may leave behind whole tiles, or on the border of them."""
-        return any(a.open and s != Span(0, 1, self.loops.points(a), 1.0) for a, s in self.spans.items())
+        return any(
+            a.open and s != Span(0, 1, self.loops.points(a), 1.0) for a, s in self.spans.items()
+        )
 
     @property
     def active(self) -> Expr | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilework.index.extents import known
 from tilework.lower.common import bind, const, plain_read
