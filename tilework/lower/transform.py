@@ -18,7 +18,7 @@ one node is looked at once by all that works on programs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tilework.lower.common import (
     LoopSpec,
@@ -47,6 +47,7 @@ class TransformTile:
         ctx, block_nest, transform: the program's context, and the block.
         base: where the tile begins.
         sizes: its points along each axis.
+        within: puts a store at a position behind a condition; by default there is none.
         cut: axes that may end within the tile. What is transformed has all of it, so that results
             wait in memory, and a loop stores those that there are.
     """
@@ -58,9 +59,10 @@ class TransformTile:
         transform: Transform,
         base: dict[x.Axis, x.Expr],
         sizes: dict[x.Axis, int],
+        within: Callable[[dict[x.Axis, x.Expr], Stmt], Stmt] | None = None,
         cut: Sequence[x.Axis] = (),
     ) -> None:
-        self.cut = cut
+        self.within, self.cut = within, cut
         self.ctx, self.block, self.transform = ctx, block_nest.block, transform
         self.base, self.sizes = base, sizes
         self.programs = [straight_line(s.matrix[: sizes[s.spatial]]) for s in transform.stages]
@@ -198,7 +200,9 @@ class TransformTile:
         if self.held is not None:
             here = {a: const(rows.get(a, 0)) for a in self.block.spatial[:-1]}
             return Store(self.held, (*here.values(), var_or_zero(self.lane)), self._loads[number])
-        return store_result(self.ctx, self.block, self._point(rows), self._loads[number])
+        point = self._point(rows)
+        store = store_result(self.ctx, self.block, point, self._loads[number])
+        return store if self.within is None else self.within(point, store)
 
 
 class AtPoints:

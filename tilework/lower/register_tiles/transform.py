@@ -43,7 +43,7 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
     def inner(spans: dict[Axis, Span]) -> Stmt:
         sizes = {a: spans[a].size if a in spans else loops.tile[a] for a in block.spatial}
         whole = TransformTile(ctx, block_nest, transform, base, sizes)
-        part = TransformTile(ctx, block_nest, transform, base, sizes, cut) if cut else None
+        part = TransformTile(ctx, block_nest, transform, base, sizes, cut=cut) if cut else None
 
         def tile(data: Expr) -> Stmt:
             if part is None:
