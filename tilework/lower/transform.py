@@ -112,8 +112,8 @@ class TransformTile:
             s if isinstance(s, Stmt) else self._set(s[0], points.at(s[1]))
             for s in self._statements
         )
-        made = nest([(self.lane, self.lane.extent, "vector")], seq(*loaded))
-        return seq(claim, made, None if self.held is None else self._existing(self.held))
+        tile = nest([(self.lane, self.lane.extent, "vector")], seq(*loaded))
+        return seq(claim, tile, None if self.held is None else self._existing(self.held))
 
     def _existing(self, held: Buffer) -> Stmt:
         """Stores of the results that there are."""
