@@ -148,3 +148,24 @@ def test_an_output_may_take_the_place_of_what_is_read_with_it():
     for sketch in SearchSpace.of(task).sketches:
         row = sketch.sample(np.random.default_rng(0), 1)[0]
         assert overwritable(lowering_of(task.target).lower(sketch, row).program) == {2}
+
+
+def test_versions_of_the_last_tile_share_one_epilogue():
+    """There is one more for the whole tile, whatever number of rows may be left."""
+    x, w, b = (
+        te.placeholder((S, 12), "x"),
+        te.placeholder((12, 16), "w"),
+        te.placeholder((16,), "b"),
+    )
+    y = matmul(x, w, "y")
+    out = te.compute(y.shape, lambda i, j: te.exp(y[i, j] + b[j]), "out")
+    task = SearchTask(te.ComputeDAG([x, w, b, out]), Target(TARGETS[1]))
+    rng = np.random.default_rng(3)
+    written = [
+        program_text(lowering_of(task.target).lower(sketch, row).program).count("exp(")
+        for sketch in SearchSpace.of(task).sketches
+        if any(b.epilogue_body is not None and not b.write_level for b in sketch.blocks)
+        for row in sketch.sample(rng, 20)
+    ]
+    assert written
+    assert set(written) == {1, 2}

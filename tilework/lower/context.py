@@ -38,3 +38,10 @@ class LoweringContext:
         if scope != "register":
             self.temporaries.append(buffer)
         return buffer
+
+    def shared(self, name: str, shape: Sequence[int], dtype: str) -> Buffer:
+        """A thread's buffer that several versions of a tile use, one at a time."""
+        for known in self.temporaries:
+            if known.name == name and known.shape == tuple(shape) and known.dtype == dtype:
+                return known
+        return self.temporary(name, shape, dtype, "thread")

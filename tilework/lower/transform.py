@@ -21,9 +21,11 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tilework.lower.common import (
+    LoopSpec,
     Resolver,
     binding,
     const,
+    load,
     loop_var,
     nest,
     plain_read,
@@ -31,7 +33,7 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
-from tilework.lower.ir import Load, Stmt, Store, seq
+from tilework.lower.ir import Buffer, Load, Stmt, Store, seq
 from tilework.space.capabilities import Transform
 from tilework.space.nest import BlockNest
 from tilework.space.straightline import straight_line
@@ -46,6 +48,8 @@ class TransformTile:
         base: where the tile begins.
         sizes: its points along each axis.
         within: puts a store at a position behind a condition; by default there is none.
+        cut: axes that may end within the tile. What is transformed has all of it, so that results
+            wait in memory, and a loop stores those that there are.
     """
 
     def __init__(
@@ -56,8 +60,9 @@ class TransformTile:
         base: dict[x.Axis, x.Expr],
         sizes: dict[x.Axis, int],
         within: Callable[[dict[x.Axis, x.Expr], Stmt], Stmt] | None = None,
+        cut: Sequence[x.Axis] = (),
     ) -> None:
-        self.within = within
+        self.within, self.cut = within, cut
         self.ctx, self.block, self.transform = ctx, block_nest.block, transform
         self.base, self.sizes = base, sizes
         self.programs = [straight_line(s.matrix[: sizes[s.spatial]]) for s in transform.stages]
@@ -69,6 +74,9 @@ class TransformTile:
             self.block.op.dtype,
             "register",
         )
+        shape = [sizes[a] for a in self.block.spatial]
+        name, dtype = f"{self.block.op.name}.held", self.block.op.dtype
+        self.held = ctx.shared(name, shape, dtype) if cut else None
         self._indices: dict[tuple[x.Axis, int], x.Expr] = {}
         self._loads: list[Load] = []
         self._statements = [*self._made()]
@@ -96,14 +104,32 @@ class TransformTile:
         result = self.block.result
         start = dict(zip(result.axes, (self.base[a] for a in self.block.spatial), strict=True))
         sizes = {o: self.sizes[a] for o, a in zip(result.axes, self.block.spatial, strict=True)}
-        claim = self.ctx.tactics.claim_tile(self.ctx.buffers[result], start, sizes)
+        output = self.ctx.buffers[result]
+        claim = None if self.cut else self.ctx.tactics.claim_tile(output, start, sizes)
         stages = [s.reduce for s in self.transform.stages]
         points = AtPoints(data, self._point({}), stages, plain_read(self.ctx))
         loaded = (
             s if isinstance(s, Stmt) else self._set(s[0], points.at(s[1]))
             for s in self._statements
         )
-        return seq(claim, nest([(self.lane, self.lane.extent, "vector")], seq(*loaded)))
+        tile = nest([(self.lane, self.lane.extent, "vector")], seq(*loaded))
+        return seq(claim, tile, None if self.held is None else self._existing(self.held))
+
+    def _existing(self, held: Buffer) -> Stmt:
+        """Stores of the results that there are."""
+        *outer, last = self.block.spatial
+        point: dict[x.Axis, x.Expr] = {last: var_or_zero(self.lane)}
+        loops: list[LoopSpec] = []
+        for a in outer:
+            row = loop_var(f"{a.name}.t", self.sizes[a])
+            left = x.binary("-", const(a.extent), self.base[a])
+            count = x.binary("min", const(row.extent), left) if a in self.cut else row.extent
+            loops.append((row, count, "serial"))
+            point[a] = var_or_zero(row)
+        at = {a: x.binary("+", self.base[a], point[a]) for a in self.block.spatial}
+        done = load(held, [point[a] for a in self.block.spatial])
+        store = store_result(self.ctx, self.block, at, done)
+        return nest([*loops, (self.lane, self.lane.extent, "vector")], store)
 
     def _made(self) -> Iterator[Stmt | tuple[int, tuple[int, ...]]]:
         """The statements; of a load, the value's number and where the data is."""
@@ -171,6 +197,9 @@ class TransformTile:
 
     def _store(self, at: tuple[int, ...], number: int) -> Stmt:
         rows = {s.spatial: i for s, i in zip(self.transform.stages, at, strict=True)}
+        if self.held is not None:
+            here = {a: const(rows.get(a, 0)) for a in self.block.spatial[:-1]}
+            return Store(self.held, (*here.values(), var_or_zero(self.lane)), self._loads[number])
         point = self._point(rows)
         store = store_result(self.ctx, self.block, point, self._loads[number])
         return store if self.within is None else self.within(point, store)

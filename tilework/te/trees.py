@@ -47,14 +47,25 @@ def substitute(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     return rebuild(e, [substitute(k, replace) for k in kids]) if kids else e
 
 
-def rewritten(e: Expr, change: Callable[[Expr, tuple[Expr, ...]], Expr | None]) -> Expr:
+def rewritten(
+    e: Expr,
+    change: Callable[[Expr, tuple[Expr, ...]], Expr | None],
+    known: dict[Expr, Expr] | None = None,
+) -> Expr:
     """Rewrite bottom-up: what ``change`` returns for a node and its new parts takes its place.
 
-    Where it returns None the node is what it was, of these parts.
+    Where it returns None the node is what it was, of these parts. With ``known``, those that it
+    has are rewritten already, and it gets the others: nodes that are shared stay so.
     """
-    kids = tuple([rewritten(k, change) for k in children(e)])
+    hit = known.get(e) if known is not None else None
+    if hit is not None:
+        return hit
+    kids = tuple([rewritten(k, change, known) for k in children(e)])
     new = change(e, kids)
-    return rebuild(e, kids) if new is None else new
+    out = rebuild(e, kids) if new is None else new
+    if known is not None:
+        known[e] = out
+    return out
 
 
 def replace_axes(e: Expr, mapping: dict[Axis, Expr]) -> Expr:

@@ -29,7 +29,7 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
-from tilework.lower.ir import Buffer, Stmt
+from tilework.lower.ir import Buffer, If, Stmt
 from tilework.lower.register_tiles.borders import Span
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.tails import dispatch, served_by
@@ -121,3 +121,53 @@ def write_late(ctx: LoweringContext, partial: PartialSums) -> Stmt:
 
     served = served_by([last], {last: tile}, {}, ctx.lanes)
     return nest(around, dispatch([last], base, {last: tile}, served, write))
+
+
+def held_sums(ctx: LoweringContext, loops: Loops, partial: PartialSums | None) -> Buffer | None:
+    """Where sums of versions of a register tile that run rarely wait for their epilogue.
+
+    There are many of these versions, and an epilogue for each vector of each of them would be
+    most of a kernel's code. None where they have none, or store what they make themselves.
+    """
+    block = loops.block
+    if block.epilogue_body is None or block.matrix is not None:
+        return None
+    if partial is not None and partial.written != "visit":
+        return partial.buffer if partial.written == "last" else None
+    shape = [loops.points(a) for a in block.spatial]
+    return ctx.shared(f"{block.op.name}.held", shape, block.op.dtype)
+
+
+def write_held(
+    ctx: LoweringContext, loops: Loops, partial: PartialSums | None, base: Mapping[Axis, Expr]
+) -> Stmt | None:
+    """Write the points that a register tile has of those that it may have, row by row."""
+    held, block = held_sums(ctx, loops, partial), loops.block
+    if held is None:
+        return None
+    *outer, last = block.spatial
+    around: list[LoopSpec] = []
+    row: dict[Axis, Expr] = {}
+    for axis in outer:
+        var = loop_var(f"{axis.name}.t", loops.points(axis))
+        left = binary("-", const(axis.extent), base[axis])
+        whole = var.extent == 1 or loops.overhang(axis) == 0
+        around.append(
+            (var, var.extent if whole else binary("min", const(var.extent), left), "serial")
+        )
+        row[axis] = var_or_zero(var)
+
+    def write(spans: dict[Axis, Span]) -> Stmt:
+        span = spans[last]
+        lane = loop_var(f"{last.name}.t", span.size)
+        column = var_or_zero(lane)
+        inner = {**row, last: column if span.off is None else binary("+", span.off, column)}
+        at = {a: binary("+", base[a], inner[a]) for a in block.spatial}
+        where = tuple(inner.values()) if partial is None else partial.indices(at, inner)
+        store = store_result(ctx, block, at, load(held, where))
+        return nest([(lane, lane.extent, "vector")], store, span.active)
+
+    tile = {last: loops.points(last)}
+    served = served_by([last], tile, {}, ctx.lanes)
+    out = nest(around, dispatch([last], base, tile, served, write))
+    return out if partial is None or partial.last is None else If(partial.last, out)

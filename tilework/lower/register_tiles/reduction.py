@@ -32,13 +32,13 @@ from tilework.lower.register_tiles.chosen import at_places, named_places
 from tilework.lower.register_tiles.loops import Loops
 from tilework.lower.register_tiles.matrix_tile import matrix_tile, unit_sums
 from tilework.lower.register_tiles.panel import Panel
-from tilework.lower.register_tiles.partial import PartialSums, write_late
+from tilework.lower.register_tiles.partial import PartialSums, write_held, write_late
 from tilework.lower.register_tiles.ragged_tile import ragged_tile
 from tilework.lower.register_tiles.register_tile import RegisterTile
 from tilework.lower.register_tiles.scaled_matrix import scaled_matrix_tile
 from tilework.lower.register_tiles.scaled_tile import scaled_tile
 from tilework.lower.register_tiles.steps import spans_of
-from tilework.lower.register_tiles.tails import dispatch, served_by
+from tilework.lower.register_tiles.tails import Tail, dispatch, served_by
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
@@ -87,7 +87,9 @@ def _register_tiles(
 
     spans, bounds = spans_of(loops), block.bounds
     served = served_by(block.spatial, sizes, spans, ctx.lanes, block.source, bounds)
-    return dispatch(block.spatial, base, sizes, served, version)
+    rare = any(isinstance(t, Tail) and not t.whole for t in served.values())
+    after = write_held(ctx, loops, partial, base) if rare else None
+    return dispatch(block.spatial, base, sizes, served, version, after)
 
 
 def _one_tile(

@@ -26,7 +26,7 @@ from tilework.lower.context import LoweringContext
 from tilework.lower.epilogue import store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.lower.register_tiles.addend import Addend
-from tilework.lower.register_tiles.partial import PartialSums
+from tilework.lower.register_tiles.partial import PartialSums, held_sums
 from tilework.lower.register_tiles.steps import reduce_steps
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Const, Expr, Select
@@ -106,16 +106,24 @@ class RegisterTile:
 
     def finish(self) -> Stmt:
         """Finished sums are stored behind their epilogue, others kept for the next visit."""
-        if self.partial is None or self.partial.written == "visit":
+        partial = self.partial
+        held = held_sums(self.ctx, self.version.loops, partial) if self.version.rare else None
+        if held is not None and (partial is None or held is not partial.buffer):
+            return self.each_point(lambda point: Store(held, self._place(point), self.sum(point)))
+        if partial is None or partial.written == "visit":
             return self._store()
-        if self.partial.written == "late":
-            return self._keep(self.partial)
-        assert self.partial.last is not None
-        return If(self.partial.last, self._store(), self._keep(self.partial))
+        if held is not None or partial.written == "late":
+            return self._keep(partial)
+        assert partial.last is not None
+        return If(partial.last, self._store(), self._keep(partial))
+
+    def _place(self, point: Index) -> tuple[Expr, ...]:
+        inner = self.version.inner(point)
+        return tuple(inner[a] for a in self.version.loops.block.spatial)
 
     def claim(self) -> Stmt | None:
         """What announces the stores of `finish`."""
-        if self.partial is not None and self.partial.written == "late":
+        if self.version.rare or (self.partial is not None and self.partial.written == "late"):
             return None
         block = self.version.loops.block
         sizes = {a: self.version.size(a) for a in block.spatial}

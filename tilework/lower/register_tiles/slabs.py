@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
+from operator import is_
 from typing import Any
 
 from tilework.index.extents import Extent, known
@@ -69,6 +70,7 @@ class _Moved:
         ]
         self.in_part = False  # whether some rows are no concern of this slab
         self.asked = False  # whether it is asked before something is read
+        self.known: dict[tuple[bool, bool], dict[Expr, Expr]] = {}  # statements share nodes
         self.buffers: dict[Buffer, Buffer] = {}
         self.places: dict[Buffer, Places] = {}
         self.margins: dict[Buffer, tuple[Margin, ...]] = {}
@@ -183,7 +185,8 @@ class _Moved:
     def value(self, value: Any) -> Any:
         """What stands in a field of a statement, at the slab's place."""
         if isinstance(value, tuple):
-            return tuple([self.value(v) for v in value])
+            new = tuple([self.value(v) for v in value])
+            return value if all(map(is_, value, new)) else new
         if isinstance(value, Expr):
             return self.expr(value)
         return self.stmt(value) if isinstance(value, Stmt) else value
@@ -192,11 +195,14 @@ class _Moved:
         """A value at the slab's place."""
 
         def moved(node: Expr, kids: tuple[Expr, ...]) -> Expr | None:
-            if isinstance(node, Load):
-                return Load(node.dtype, self.of(node.buffer), self.read_at(node.buffer, kids))
-            return None
+            if not isinstance(node, Load):
+                return None
+            buffer, at = self.of(node.buffer), self.read_at(node.buffer, kids)
+            if buffer is node.buffer and all(map(is_, node.indices, at)):
+                return None
+            return Load(node.dtype, buffer, at)
 
-        return rewritten(e, moved)
+        return rewritten(e, moved, self.known.setdefault((self.in_part, self.asked), {}))
 
     def of(self, buffer: Buffer) -> Buffer:
         """What stands for a buffer of the slab; registers are what they were."""

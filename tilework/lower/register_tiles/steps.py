@@ -15,10 +15,11 @@ from tilework.space.blocks import Block
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, binary, reads
 
-_LEFT = 24
+_LEFT = 12
 """Vector operations, counted as unroll limits are, that a body of an axis's last tile holds at
 least if the limit allows: with as many the loop around it costs nothing. There is such a body for
-each number of points that may be left, so that more would be most of a kernel's code."""
+each number of points that may be left, so that more would be most of a kernel's code. Sums over
+taps alone have few steps, which are expanded all or none: there twice as many."""
 _COLUMNS = 4
 """Steps along rows whose vectors lie across them, at the fewest: so many columns may be loaded at
 once. Where extents are known, what is measured says how many there are."""
@@ -73,7 +74,9 @@ def reduce_steps(
     clips, cut = version.clips(), version.segments()
     sizes = {a: loops.points(a) if a.open else s.size for a, s in version.spans.items()}
     share, own = version.room(), {a: s.size for a, s in version.spans.items()}
-    enough = None if own == sizes else ceil_div(_LEFT, max(vectors_of(loops, own), 1))
+    short = own != sizes or (version.rare and bool(loops.serial_taps))
+    least = 2 * _LEFT if block.bounds and not loops.serial_taps else _LEFT
+    enough = None if not short else ceil_div(least, max(vectors_of(loops, own), 1))
     factors = _factors(loops, sizes, share, frozenset(cut), frozenset(clips), enough)
     if not expanded:
         factors = dict.fromkeys(factors, 1)

@@ -54,7 +54,7 @@ _CHEAPER: dict[How, How] = {
     "halves": "points",
 }
 """What takes fewer versions, in the order in which it is given up."""
-MOST_BORDERED = 16
+MOST_BORDERED = 14
 """Versions where some axes have bounds at positions that a run decides: a border is rarely met."""
 _MOST_COLLECTED = 1600
 """Elements that all versions together may read one by one, each of which is an instruction."""
@@ -85,7 +85,7 @@ class Tail:
         """Versions of the code, the whole tile's among them."""
         if self.bounds:
             known = {"halves": 1, "ends": 2 + (1 < self.edge < self.tile)}.get(self.how, 0)
-            return 2 + (self.tile - 1).bit_length() + (known if self.tile > 1 else 0)
+            return 1 + max(1, (self.tile - 1).bit_length()) + (known if self.tile > 1 else 0)
         if self.tile == 1:
             return 1
         match self.how:
@@ -102,21 +102,27 @@ class Tail:
         """Points at the axis's end at which bounds may not hold, as many in every run."""
         return end_points(self.axis, self.bounds) or 0
 
-    def code(self, base: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
+    @property
+    def whole(self) -> bool:
+        """Whether all tiles are whole and none is on a border."""
+        return not self.bounds and (self.tile == 1 or self.axis.extent % self.tile == 0)
+
+    def code(self, base: Expr, inner: Callable[[Span], Stmt], after: Stmt | None = None) -> Stmt:
         """All tiles of the axis.
 
         Args:
             base: position of a tile.
             inner: the code of a span.
+            after: what comes behind all parts of a tile that is not whole.
         """
         extent, tile = self.axis.extent, self.tile
         if self.bounds:
-            return self._bordered(base, inner)
-        if tile == 1 or extent % tile == 0:
+            return self._bordered(base, inner, after)
+        if self.whole:
             return inner(Span(0, 1, tile, 1.0))
         rest = loop_var(f"{self.axis.name}.rest", tile)
         left = binary("-", const(extent), base)
-        part = Let(rest, left, self._rest(rest, inner))
+        part = seq(Let(rest, left, self._rest(rest, inner)), after)
         if certain(lambda: extent < tile):
             return part
         return If(compare(">=", left, const(tile)), inner(Span(0, 1, tile, 1.0)), part)
@@ -144,7 +150,10 @@ class Tail:
     def _halves(self, first: Expr, count: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
         """The code of ``count`` points from one on, fewer than a tile has."""
         parts = []
-        for size in reversed([2**n for n in range(self.tile.bit_length()) if 2**n < self.tile]):
+        sizes = [
+            2**n for n in range(bool(self.bounds), self.tile.bit_length()) if 2**n < self.tile
+        ]
+        for size in reversed(sizes):
             pair = const(2 * size)
             start = binary("+", first, binary("*", binary("//", count, pair), pair))
             has = compare(">=", binary("%", count, pair), const(size))
@@ -152,7 +161,7 @@ class Tail:
             parts.append(If(has, Let(off, start, inner(Span(0, 1, size, 1.0, off=off)))))
         return seq(*parts)
 
-    def _bordered(self, base: Expr, inner: Callable[[Span], Stmt]) -> Stmt:
+    def _bordered(self, base: Expr, inner: Callable[[Span], Stmt], after_all: Stmt | None) -> Stmt:
         """All tiles of an axis with bounds."""
         axis, tile = self.axis, self.tile
         begin, end = inner_points(axis.extent, self.bounds)
@@ -160,7 +169,7 @@ class Tail:
         is_inside = _all([compare(">=", base, begin), compare("<=", after, end)])
         whole = inner(Span(0, 1, tile, 1.0))
         if tile == 1:
-            return If(is_inside, whole, inner(Span(0, 1, 1, 1.0, "clip")))
+            return If(is_inside, whole, seq(inner(Span(0, 1, 1, 1.0, "clip")), after_all))
         others = self._one_by_one(base, begin, end, inner)
         if self.how == "ends":
             here = [compare(">=", base, begin), compare("==", after, const(axis.extent))]
@@ -168,7 +177,7 @@ class Tail:
             others = If(_all(here), last, others)
         if self.how in ("halves", "ends"):
             others = self._first(base, end, inner, others)
-        return If(is_inside, whole, others)
+        return If(is_inside, whole, seq(others, after_all))
 
     def _at_end(self, size: int, off: Expr) -> Span:
         """The last points of the axis, which begin so far behind the tile's begin."""
@@ -187,27 +196,28 @@ class Tail:
     def _one_by_one(
         self, base: Expr, begin: Expr, end: Expr, inner: Callable[[Span], Stmt]
     ) -> Stmt:
-        """Points at which bounds may fail one after another, and others of the tile in halves."""
+        """Points at which bounds may fail one after another, and others of the tile in halves.
+
+        Of an odd number of others one goes with the former, whose code is good for it.
+        """
         axis, tile = self.axis, self.tile
         names = (f"{axis.name}.{what}" for what in ("points", "first", "inside", "edge", "off"))
         points, first, count, edge, off = (loop_var(name, tile + 1) for name in names)
         left = binary("min", const(tile), binary("-", const(axis.extent), base))
         low = binary("min", points, binary("max", ZERO, binary("-", begin, base)))
         high = binary("min", points, binary("-", end, base))
-        skipped = Select("int32", compare("<", edge, first), ZERO, count)
+        pairs = binary("*", binary("//", count, const(2)), const(2)) if tile > 2 else ZERO
+        skipped = Select("int32", compare("<", edge, first), ZERO, pairs)
         one = Let(off, binary("+", edge, skipped), inner(Span(0, 1, 1, 1.0, "clip", off=off)))
-        single = binary("-", points, count)
-        part = seq(self._halves(first, count, inner), For(edge, single, "serial", one))
+        single = binary("-", points, pairs)
+        alone, last = single, None
         if self.how == "ends" and 1 < self.edge < tile:
-            size = self.edge
-            together = compare("==", binary("-", single, first), const(size))
-            last = Let(off, binary("-", points, const(size)), inner(self._at_end(size, off)))
-            alone = Select("int32", together, first, single)
-            part = seq(
-                self._halves(first, count, inner),
-                For(edge, alone, "serial", one),
-                If(together, last),
-            )
+            size = const(self.edge)
+            together = compare("==", binary("-", binary("-", points, count), first), size)
+            alone = Select("int32", together, binary("-", single, size), single)
+            at_end = inner(self._at_end(self.edge, off))
+            last = If(together, Let(off, binary("-", points, size), at_end))
+        part = seq(self._halves(first, count, inner), For(edge, alone, "serial", one), last)
         part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
         return Let(points, left, Let(first, low, part))
 
@@ -275,6 +285,7 @@ def _tails(
     bounds: Sequence[Bound],
 ) -> dict[Axis, Tail]:
     out: dict[Axis, Tail] = {}
+    cut = [a for a in axes[:-1] if a.open and tile[a] > 1]
     for axis in axes:
         if not axis.open:
             continue
@@ -283,7 +294,7 @@ def _tails(
             how: How = "ends" if end_points(axis, own) else "halves"
             out[axis] = Tail(axis, size, how, bounds=own)
         elif axis is not axes[-1]:
-            out[axis] = Tail(axis, size, "switch")
+            out[axis] = Tail(axis, size, "switch" if len(cut) == 1 or size < 4 else "halves")
         elif lanes:
             out[axis] = Tail(axis, size, "vectors" if 1 < lanes < size else "masked", lanes)
         else:
@@ -304,18 +315,27 @@ def dispatch(
     tile: Mapping[Axis, int],
     served: Mapping[Axis, Sequence[Span] | Tail],
     inner: Callable[[dict[Axis, Span]], Stmt],
+    after: Stmt | None = None,
 ) -> Stmt:
-    """Versions of the innermost tile for all combinations of spans, chosen by position."""
+    """Versions of the innermost tile for all combinations of spans, chosen by position.
 
-    def build(i: int, chosen: dict[Axis, Span]) -> Stmt:
+    ``after`` is what comes behind all parts of a tile in which axes with tails end.
+    """
+
+    def build(i: int, chosen: dict[Axis, Span], after: Stmt | None) -> Stmt:
         if i == len(axes):
             return inner(dict(chosen))
         axis, here = axes[i], served[axes[i]]
         if isinstance(here, Tail):
-            return here.code(base[axis], lambda span: build(i + 1, {**chosen, axis: span}))
+
+            def own(span: Span) -> Stmt:
+                rest = after if span == Span(0, 1, here.tile, 1.0) else None
+                return build(i + 1, {**chosen, axis: span}, rest)
+
+            return here.code(base[axis], own, after)
         count = ceil_div(axis.points, tile[axis])
         *tested, last = here
-        out = build(i + 1, {**chosen, axis: last})
+        out = build(i + 1, {**chosen, axis: last}, after)
         for span in reversed(tested):
             where = []
             if span.first > 0:
@@ -323,11 +343,11 @@ def dispatch(
             if span.stop < count:
                 where.append(compare("<", base[axis], const(span.stop * tile[axis])))
             cond = conjunction(where)
-            chosen_here = build(i + 1, {**chosen, axis: span})
+            chosen_here = build(i + 1, {**chosen, axis: span}, after)
             out = chosen_here if cond is None else If(cond, chosen_here, out)
         return out
 
-    return build(0, {})
+    return build(0, {}, after)
 
 
 @frozen(eq=False)

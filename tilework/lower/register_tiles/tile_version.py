@@ -70,6 +70,13 @@ class Version:
         return self.spans[axis].size
 
     @property
+    def rare(self) -> bool:
+        """Whether it serves what a run may leave behind whole tiles, or on the border of them."""
+        return any(
+            a.open and s != Span(0, 1, self.loops.points(a), 1.0) for a, s in self.spans.items()
+        )
+
+    @property
     def active(self) -> Expr | None:
         """How many points of the vectors count; None if all do."""
         block = self.loops.block

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tilework.index.extents import known
 from tilework.lower.common import bind, const, plain_read
@@ -31,8 +31,7 @@ from tilework.te.tensor import Operation
 def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[Axis, ...], Stmt]:
     """Parallel variables and body of a block that is a transform.
 
-    Tiles of outputs whose number a run decides are computed as a whole, the last one too: what is
-    transformed has all of it. There each store asks whether its element exists.
+    Tiles of outputs whose number a run decides are computed as a whole, the last one too.
     """
     block, transform = block_nest.block, block_nest.block.transform
     assert transform is not None
@@ -41,13 +40,10 @@ def lower_transform(ctx: LoweringContext, block_nest: BlockNest) -> tuple[tuple[
     cut = [a for a in block.spatial if a.open and a.extent % loops.tile[a] != 0]
     others = [a for a in block.spatial if a not in cut]
 
-    def within(point: Mapping[Axis, Expr], store: Stmt) -> Stmt:
-        return _where([compare("<", point[a], const(a.extent)) for a in cut], store)
-
     def inner(spans: dict[Axis, Span]) -> Stmt:
         sizes = {a: spans[a].size if a in spans else loops.tile[a] for a in block.spatial}
         whole = TransformTile(ctx, block_nest, transform, base, sizes)
-        part = TransformTile(ctx, block_nest, transform, base, sizes, within) if cut else None
+        part = TransformTile(ctx, block_nest, transform, base, sizes, cut=cut) if cut else None
 
         def tile(data: Expr) -> Stmt:
             if part is None:

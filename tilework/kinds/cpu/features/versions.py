@@ -110,7 +110,7 @@ def versions(border: Border, size: int, wide: bool, cut: bool) -> Versions:
     extent, own = border.axis.typical, border.bounds
     if border.axis.open:
         ends = 1 + (border.edge > 0) + (1 < border.edge < size)
-        bodies = 2.0 + (size - 1).bit_length() + (size > 1) * ends
+        bodies = 1.0 + max(1, (size - 1).bit_length()) + (size > 1) * ends
         return Versions(bodies, 0.0, 0.0, bodies - 1.0, bodies, 0.0)
     clip = ("border" if wide else "all") if size == 1 and border.clips else "no"
     spans = tile_spans(extent, size, own, clip)
