@@ -32,6 +32,9 @@ def least_seconds(block: Block, machine: Machine, closely: bool = False) -> floa
     busy = _instructions(facts, machine, closely)
     rates = machine.l2_rate, machine.l3_rate, machine.memory_rate
     memory = [n / rate for n, rate in zip(_moved(facts, machine), rates, strict=True)]
+    if facts.followed:
+        stream = sum(_bytes(facts.accesses[i]) for i in facts.followed) / machine.l2_rate
+        busy, memory[0] = max(busy, stream), max(memory[0] - stream, 0.0)
     slowest = max(busy, *memory)
     cycles = slowest + machine.not_hidden * (busy + sum(memory) - slowest)
     shared = max(cycles / machine.cores, memory[2] / min(machine.cores, machine.memory_cores))
