@@ -15,6 +15,7 @@ A sum of integers may also start from what is added to it first, ``b[j]`` (`Star
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tilework.frozen import frozen
 from tilework.lower.common import bind, load
@@ -39,8 +40,10 @@ class Started:
 
     @staticmethod
     def of(block: Block) -> Started | None:
-        """The bias of a block: an input that several points of a tile share. Integers alone add
-        up to the same in any order."""
+        """The bias of a block: an input that several of its points share.
+
+        Integers alone add up to the same in any order.
+        """
         body = block.epilogue_body
         if body is None or block.op.dtype != "int32":
             return None
@@ -55,9 +58,12 @@ class Started:
             axes = {n for i in first.indices for n in nodes(i) if isinstance(n, Axis)}
             shared = any(a not in axes and not a.unit for a in block.result.axes)
             if shared and isinstance(first.tensor.op, Placeholder):
-                rest = rewritten(body, lambda e, parts, at=node: parts[0] if e is at else None)
-                return Started(first, rest)
+                return Started(first, rewritten(body, partial(_without, node)))
         return None
+
+
+def _without(addition: Expr, e: Expr, parts: tuple[Expr, ...]) -> Expr | None:
+    return parts[0] if e is addition else None
 
 
 def finished(

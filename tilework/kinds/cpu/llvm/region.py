@@ -25,6 +25,7 @@ from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
 from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
+from tilework.kinds.cpu.llvm.saturated import Saturated
 from tilework.kinds.cpu.llvm.scattered import scattered
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates, reduces
@@ -77,6 +78,7 @@ class RegionCode:
         self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
         self.updates = Updates(self.expressions)
+        self.saturated = Saturated(self.expressions)
         self.across = Across(self.expressions, vector_bits // 32)
         self._facts, self._weaves = Facts(), False
         self._besides: dict[int, tuple[ir.For, int]] = {}
@@ -236,7 +238,8 @@ class RegionCode:
             return False
         if ordered is None and any(map(self._crowded, nest.loops)):
             return False
-        return self.updates.nest(nest, [*self._cut(nest.vectors, self._lanes(nest.vectors))])
+        lanes = [*self._cut(nest.vectors, self._lanes(nest.vectors))]
+        return self.saturated.nest(nest, lanes) or self.updates.nest(nest, lanes)
 
     def _crowded(self, s: ir.For) -> bool:
         """Whether vectors of several steps of a reduction have no room beside its accumulators.
