@@ -256,11 +256,18 @@ class Expressions:
                 pass
         rounded = e.a if isinstance(e.a, x.Call) and e.a.name == "round" else None
         if rounded is not None and e.dtype == "int32":
-            value = self.value(rounded.args[0])
+            value = self._finite(rounded.args[0])
             return to_nearest(self.arithmetic, value) or convert(
                 self.arithmetic, self.math.call("round", [value]), e.dtype
             )
         return self._few_bits(e) or convert(self.arithmetic, self.value(e.a), e.dtype)
+
+    def _finite(self, e: x.Expr) -> Ssa:
+        """The value of what has to be in the range of int32, where nothing is asked of others."""
+        if isinstance(e, x.Call) and e.name == "quotient":
+            operands = self.arithmetic.match(*[self.value(a) for a in e.args])
+            return self.math.quotient(*operands, finite=True)
+        return self.value(e)
 
     def _few_bits(self, e: x.Expr) -> Ssa | None:
         """Numbers of four bits, where an instruction looks them up."""

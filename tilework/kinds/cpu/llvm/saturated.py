@@ -9,7 +9,7 @@ limited to 16 bits and then to 8 is the one that is limited to 8.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from tilework.dtypes import integer_range
@@ -19,6 +19,7 @@ from tilework.kinds.cpu.llvm.expressions import Expressions
 from tilework.kinds.cpu.llvm.lanes import Lane
 from tilework.kinds.cpu.llvm.ssa import Ssa
 from tilework.kinds.cpu.llvm.updates import ExpandedNest
+from tilework.kinds.cpu.llvm.weave import woven
 from tilework.lower.ir import Buffer
 from tilework.te.expr import Binary, Cast, Const, Expr
 
@@ -43,11 +44,13 @@ class Saturated:
         self._expressions, self._memory = expressions, expressions.memory
         self._fn, self._declarations = expressions.fn, expressions.memory.declarations
 
-    def nest(self, nest: ExpandedNest, lanes: Sequence[Lane]) -> bool:
+    def nest(self, nest: ExpandedNest, lanes: Sequence[Lane], beside: int = 1) -> bool:
         """Emit a nest of expanded loops around vectors; False: it is none of these.
 
         Args:
+            nest: the loops.
             lanes: the vectors of its innermost loop.
+            beside: of how many vectors instructions take turns.
         """
         buffer, number = nest.store.buffer, _limited(nest.store.value)
         if number is None or buffer.scope == "register" or nest.points is not None:
@@ -56,18 +59,37 @@ class Saturated:
             return False
         if any(lane.width != _LANES or lane.idle is not None for lane in lanes):
             return False
+        bindings = self._memory.bindings
+        outer, bindings.vector = bindings.vector, nest.vectors.var
+        try:
+            return self._emitted(nest, lanes, number, beside)
+        finally:
+            bindings.vector = outer
+
+    def _emitted(
+        self, nest: ExpandedNest, lanes: Sequence[Lane], number: Expr, beside: int
+    ) -> bool:
         waiting: list[tuple[_Place, Ssa]] = []
+        starts: list[int] = []  # of their instructions, in the block
+        block = self._fn.block
         for _ in self._points(nest, lanes):
+            starts.append(len(block.body))
             place = self._place(nest)
             if place is None:
                 return False  # as of all points: nothing was emitted
             value = self._expressions.value(number)
             waiting.append((place, self._expressions.arithmetic.splat(value, _LANES)))
-            if len(waiting) == _VECTORS:
-                self._store(buffer, waiting)
-                waiting.clear()
+            if len(waiting) < _VECTORS:
+                continue
+            if beside > 1 and block is self._fn.block:
+                ends = [*starts, len(block.body)]
+                chains = [block.body[a:b] for a, b in pairwise(ends)]
+                block.body[starts[0] :] = woven(chains, beside)
+            self._store(nest.store.buffer, waiting)
+            waiting.clear()
+            starts, block = [], self._fn.block
         if waiting:
-            self._store(buffer, waiting)
+            self._store(nest.store.buffer, waiting)
         return True
 
     def _points(self, nest: ExpandedNest, lanes: Sequence[Lane]) -> Iterator[None]:
