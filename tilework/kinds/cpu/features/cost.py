@@ -27,7 +27,13 @@ from tilework.kinds.cpu.features.tile import (
     unrolled_steps,
     version_cycles,
 )
-from tilework.kinds.cpu.features.traffic import Traffic, first_pass, stopped, traffic_of
+from tilework.kinds.cpu.features.traffic import (
+    Traffic,
+    first_pass,
+    followed,
+    stopped,
+    traffic_of,
+)
 from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.once import cached_property
@@ -67,9 +73,9 @@ class BlockCost:
         """Predicted run time."""
         machine, shares = self.machine, self.shares
         busy, memory = self._busy, self._memory
-        if self._facts.followed:
-            stream = np.add.reduce(self._traffic.into[0][list(self._facts.followed)], axis=0)
-            stream = stream / machine.l2_rate
+        panels = followed(self._facts, machine)
+        if panels:
+            stream = np.add.reduce(self._traffic.into[0][list(panels)], axis=0) / machine.l2_rate
             busy, memory = together(busy, stream), [memory[0] - stream, *memory[1:]]
         slowest = np.maximum.reduce([busy, *memory])
         hidden = busy + memory[0] + memory[1] + memory[2] - slowest
@@ -128,7 +134,7 @@ class BlockCost:
         tile_ops = shape.finished * self._facts.finish_cycles(machine) + machine.tile_cycles
         visits = self._sum.visits
         each: Floats | float = _SUM_WAITS
-        if self._facts.followed:
+        if followed(self._facts, machine):
             each = each + _sums_moved(self.nest, machine)
         respill = np.where(visits > 1, each * shape.work * (visits - 1), 0.0)
         if self._in_unit is not None:

@@ -129,21 +129,6 @@ class BlockFacts:
         return reduce[-1] if form.step(reduce[-1]) == 1 else None
 
     @cached_property
-    def followed(self) -> tuple[int, ...]:
-        """Accesses to packed weights that are multiplied as bytes: nothing waits for them in L2.
-
-        A panel is read from its first line to its last, and what reads ahead of a core follows:
-        tiles whose weights take L2 up to two thirds of their products' time ran at 0.98 to 1.0 of
-        those whose weights are in L1, and at 0.86 to 0.93 where both take the same.
-        """
-        block = self.block
-        if block.dots is None or is_float(block.dots.instruction.result):
-            return ()
-        if block.scaled is not None or block.matrix is not None:
-            return ()
-        return tuple(i for i, a in enumerate(self.accesses) if a.packed)
-
-    @cached_property
     def borders(self) -> Mapping[x.Axis, Border]:
         """The border of each spatial axis."""
         bounds = self.block.bounds
