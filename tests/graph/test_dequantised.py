@@ -47,6 +47,23 @@ def test_zero_points_and_inverse_scales_are_constants():
     assert [len(n.inputs) for n in tiny.nodes if n.op == "quantize"] == [3]
 
 
+def test_sums_of_dequantised_numbers_fit_32_bits():
+    """Where no scale is unlike the others by far, and all that is added is known."""
+    for scale, other, fits in ((0.3, "tanh", True), (1e-12, "tanh", False), (0.3, "x", False)):
+        b = Builder("net")
+        x = b.input("x", X.shape)
+        zero = b.constant(np.full((1, 1), 7, np.uint8))
+        own = b.constant(np.full((1, 1), 0.1, np.float32))
+        y = b.op("dequantize", b.op("quantize", b.op("tanh", x), own, zero), own, zero)
+        both = b.op("add", y, b.op("relu", y) if other == "tanh" else x)
+        last = b.constant(np.full((1, 1), scale, np.float32))
+        net = b.finish([b.op("quantize", both, last, zero)])
+        *_, node = (n for n in optimize(net).nodes if n.op == "quantize")
+        assert node.attrs.get("fits", False) is fits
+        for got, want in zip(run_plan(net, X), run_nodes(net, X), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
 def test_what_is_quantised_behind_a_concatenation_is_in_front_of_it():
     b = Builder("net")
     x = b.input("x", X.shape)

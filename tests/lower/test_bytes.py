@@ -244,17 +244,30 @@ def test_epilogues_with_a_residual_are_exact():
             check_row(task, sketch, row, arrays, want)
 
 
-@runs_x86
-@examples(12)
-@given(st.sampled_from(TARGETS), st.sampled_from(["uint8", "int8"]), st.integers(1, 70), SEEDS)
-def test_sums_that_fit_are_rounded_and_looked_up(target, of, columns, seed):
-    rng = np.random.default_rng(seed)
+def finished(of: str, columns: int, looked_up: bool = False) -> te.ComputeDAG:
+    """Sums that start from a number of each column, scaled, and limited to a type."""
     x, w = te.placeholder((9, 12), "x", "uint8"), te.placeholder((columns, 12), "w", "int8")
     init, scale = te.placeholder((columns,), "i", "int32"), te.placeholder((columns,), "s")
     zero, table = te.placeholder((), "z", "int32"), te.placeholder((256,), "t", "uint8")
     acc = ops.dense(x, w, layout_free=True, sums="int32")
     out = quantized.requantize(acc, init, scale, zero, of=of, fits=True)
-    dag = te.ComputeDAG([x, w, init, scale, zero, table, quantized.lookup(out, table)])
+    inputs = [x, w, init, scale, zero]
+    if looked_up:
+        return te.ComputeDAG([*inputs, table, quantized.lookup(out, table)])
+    return te.ComputeDAG([*inputs, out])
+
+
+@runs_x86
+@examples(24)
+@given(
+    st.sampled_from(TARGETS),
+    st.sampled_from(["uint8", "int8"]),
+    st.one_of(st.integers(1, 70), st.sampled_from([16, 32, 48, 64, 112])),
+    SEEDS,
+    st.booleans(),
+)
+def test_sums_that_fit_are_rounded_and_limited(target, of, columns, seed, looked_up):
+    rng, dag = np.random.default_rng(seed), finished(of, columns, looked_up)
     given = {
         "i": rng.choice([-(2**30), -7, 0, 7, 2**30], columns),
         "s": rng.choice([0.99, 0.5, 3e-3, 1e-9], columns),
@@ -262,8 +275,20 @@ def test_sums_that_fit_are_rounded_and_looked_up(target, of, columns, seed):
         "t": rng.permutation(256),
     }
     arrays = [np.asarray(given[t.name], t.dtype) if t.name in given else None for t in dag.inputs]
-    arrays[:2] = [rng.integers(0, 256, x.shape, "uint8"), rng.integers(-128, 128, w.shape, "int8")]
+    x, w = (t.shape for t in dag.inputs[:2])
+    arrays[:2] = [rng.integers(0, 256, x, "uint8"), rng.integers(-128, 128, w, "int8")]
     task, want = task_of(dag, target), te.evaluate(dag, arrays)
     for sketch in SearchSpace.of(task).sketches:
         for row in sketch.sample(rng, 1):
             check_row(task, sketch, row, arrays, want)
+
+
+def test_the_end_of_a_tile_saturates_four_vectors_at_once():
+    """And begins with what is added to its sums."""
+    for of, packs in ("uint8", "vpackuswb"), ("int8", "vpacksswb"):
+        (sketch, *_) = SearchSpace.of(task_of(finished(of, 96), x86("znver4", 1))).sketches
+        row = (1, 1, 9, 1, 3, 32, 12, 0, 192)  # 9 x 2 vectors
+        listing = LISTING.listing(sketch, row).text
+        assert (listing.count("vpackssdw"), listing.count(packs)) == (9, 5)
+        assert listing.count("vpaddd") == 18  # zero points
+        assert "vpmovusdb" not in listing and "vpmovsdb" not in listing

@@ -28,12 +28,14 @@ def quantize(
     reciprocal: bool = False,
     of: str = "",
     whole: bool = False,
+    fits: bool = False,
 ) -> te.Tensor:
     """``x / scale`` in float32, rounded, plus ``zero``, in the type of that; NaN is its least.
 
     ``scale`` and ``zero`` broadcast to ``x``, and so does ``inverse``, which is ``1 / scale``, of
     a scale between 1e-30 and 1e30. With ``reciprocal`` it is ``x * (1 / scale)``, two
     roundings instead of one, as PyTorch has it: another integer where a quotient is half of one.
+    With ``fits`` quotients are known to be in the range of int32, and zero points are such.
     """
 
     def element(*ax: te.Expr) -> te.Expr:
@@ -45,7 +47,8 @@ def quantize(
             quotient = scalars.divide(number, step)
         else:
             quotient = te.quotient(number, step, by)
-        return _saturated(te.round(quotient), broadcast_index(zero, ax, x.shape), of, whole)
+        rounded = _rounded(quotient, fits and not whole)
+        return _saturated(rounded, broadcast_index(zero, ax, x.shape), of, whole)
 
     return te.compute(x.shape, element, name="T_quantize")
 
@@ -80,8 +83,8 @@ def requantize(
 
     def element(*ax: te.Expr) -> te.Expr:
         total = te.cast("float32", x[ax] + broadcast_index(init, ax, x.shape))
-        scaled = te.round(te.rounded(total * broadcast_index(scale, ax, x.shape)))
-        rounded = te.cast("int32", scaled) if fits and not whole else scaled
+        scaled = te.rounded(total * broadcast_index(scale, ax, x.shape))
+        rounded = _rounded(scaled, fits and not whole)
         return _saturated(rounded, broadcast_index(zero, ax, x.shape), of, whole)
 
     return te.compute(x.shape, element, name="T_requantize")
@@ -106,6 +109,11 @@ def lookup(x: te.Tensor, table: te.Tensor) -> te.Tensor:
         return table[te.cast("int32", te.cast("uint8", x[ax]))]
 
     return te.compute(x.shape, element, name="T_lookup")
+
+
+def _rounded(x: te.Expr, integer: bool) -> te.Expr:
+    whole = te.round(x)
+    return te.cast("int32", whole) if integer else whole
 
 
 def _saturated(rounded: te.Expr, zero: te.Expr, of: str, whole: bool) -> te.Expr:

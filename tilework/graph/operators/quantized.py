@@ -9,8 +9,8 @@
     lookup(x, table)                bytes -> those of a table of 256; see `graph.tabulated`
 
 What is known of scales at compile time is made use of late (`settle_scales`): `quantize` may have
-1 / scale as a fourth operand, and zero points may be float32, or int32 where `requantize` has the
-attribute `fits`: products are in that range. The attribute `of` is the type of the numbers then;
+1 / scale as a fourth operand, and zero points may be float32, or int32 where the attribute `fits`
+says that what is rounded is in that range. The attribute `of` is the type of the numbers then;
 with `whole` they are float32 with values of that type, for `dequantize`.
 
 Scales and zero points broadcast to ``x``; what they mean: `tilework.ops.quantized`.
@@ -77,13 +77,18 @@ def _infer_dequantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 
 def _infer_quantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     inverse = (_FLOAT,) if len(types) > 3 else ()
-    zero = _FLOAT if "of" in attrs else QUANTIZED
-    return _infer(_FLOAT, (_FLOAT, zero, *inverse), None, types, attrs)
+    return _infer(_FLOAT, (_FLOAT, _zeros(attrs), *inverse), None, types, attrs)
+
+
+def _zeros(attrs: Attrs) -> Sequence[str]:
+    """Types of zero points of what is rounded."""
+    if "of" not in attrs:
+        return QUANTIZED
+    return ("int32",) if attrs.get("fits") else _FLOAT
 
 
 def _infer_requantize(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
-    zero = QUANTIZED if "of" not in attrs else ("int32",) if attrs.get("fits") else _FLOAT
-    return _infer(("int32",), (("int32",), _FLOAT, zero), None, types, attrs)
+    return _infer(("int32",), (("int32",), _FLOAT, _zeros(attrs)), None, types, attrs)
 
 
 def _infer_flip(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
@@ -108,7 +113,7 @@ OPERATORS = (
     _operator(
         "quantize",
         _infer_quantize,
-        declared(quantized.quantize, "reciprocal", "of", "whole"),
+        declared(quantized.quantize, "reciprocal", "of", "whole", "fits"),
     ),
     _operator("dequantize", _infer_dequantize, declared(quantized.dequantize)),
     _operator(

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from tilework.frozen import frozen
 from tilework.lower.common import ZERO, Index, inner_loops, load, loop_var, nest, var_or_zero
 from tilework.lower.context import LoweringContext
-from tilework.lower.epilogue import store_result
+from tilework.lower.epilogue import Started, finished, store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.lower.register_tiles.addend import Addend
 from tilework.lower.register_tiles.partial import PartialSums, held_sums
@@ -73,14 +73,18 @@ class RegisterTile:
         return seq(self.claim(), self.init(), reduce_steps(self.version, self.step), self.finish())
 
     def init(self, copy: Expr = ZERO) -> Stmt:
-        """Sums start from the neutral element, on later visits from what waits in memory."""
+        """Sums start from the neutral element or a bias, later from what waits in memory."""
+        block, started = self.version.loops.block, self._started
 
         def value(point: Index) -> Expr:
-            neutral = Const(self.acc.dtype, self.version.loops.neutral)
+            first: Expr = Const(self.acc.dtype, self.version.loops.neutral)
+            if started is not None:
+                at = self.version.at(point)
+                first = finished(self.ctx, block, at, first, started.first)
             if self.partial is None or self.partial.first is None:
-                return neutral
+                return first
             before = load(self.partial.buffer, self._waiting(point))
-            return Select(self.acc.dtype, self.partial.first, neutral, before)
+            return Select(self.acc.dtype, self.partial.first, first, before)
 
         return self.each_point(lambda point: self.set(point, value(point), copy))
 
@@ -162,11 +166,21 @@ class RegisterTile:
         where = tuple(point[a] for a in self.version.loops.block.spatial)
         return (copy, *where) if self.turns else where
 
+    @property
+    def _started(self) -> Started | None:
+        """What sums start from, where registers hold them until their epilogue."""
+        if self.turns or (self.partial is not None and self.partial.written != "last"):
+            return None
+        return Started.of(self.version.loops.block)
+
     def _store(self) -> Stmt:
-        block = self.version.loops.block
-        return self.each_point(
-            lambda point: store_result(self.ctx, block, self.version.at(point), self.sum(point))
-        )
+        block, started = self.version.loops.block, self._started
+        rest = None if started is None else started.rest
+
+        def store(point: Index) -> Stmt:
+            return store_result(self.ctx, block, self.version.at(point), self.sum(point), rest)
+
+        return self.each_point(store)
 
     def _keep(self, partial: PartialSums) -> Stmt:
         return self.each_point(

@@ -8,10 +8,11 @@ import pytest
 from tests.hosts import x86
 from tests.space.test_winograd import conv
 from tests.te import workloads
-from tilework import te
+from tilework import ops, te
 from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.facts import block_facts
 from tilework.kinds.cpu.features.footprints import touched_bytes, width
+from tilework.kinds.cpu.features.matrix import SketchCost
 from tilework.kinds.cpu.features.runs import Runs
 from tilework.kinds.cpu.features.traffic import Traffic, first_pass, traffic_of
 from tilework.kinds.cpu.machine import Machine
@@ -158,3 +159,14 @@ def test_runs_of_one_state_and_of_all_are_those_of_each_row():
                 each = walk.runs(i, widths, np.full(nest.count, state), every).lines()
                 assert np.array_equal(own, each)
                 assert np.array_equal(walk.runs(i, widths, int(state)).lines(), each)
+
+
+def test_panels_of_bytes_follow_from_l2_as_they_are_multiplied():
+    """Sums that wait between two halves of a panel, so that each fits L1, cost more."""
+    a, b = te.placeholder((128, 768), "a", "uint8"), te.placeholder((768, 768), "b", "int8")
+    dag = te.ComputeDAG([a, b, ops.dense(a, b, layout_free=True, sums="int32")])
+    (sketch, *_) = SearchSpace.of(SearchTask(dag, Target(x86("znver4", 1)))).sketches
+    rows = np.array([(1, 16, 8, 1, 16, 48, 768 // n, 0, 192) for n in (1, 2)])
+    rows = np.vstack([rows, (1, 1, 8, 8, 2, 48, 384, 0, 192)])  # as few sums wait as can
+    whole, all_wait, few_wait = SketchCost.of(sketch, rows, Machine(fma_ports=1.0)).seconds[0]
+    assert whole < few_wait < all_wait

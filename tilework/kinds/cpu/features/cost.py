@@ -23,10 +23,17 @@ from tilework.kinds.cpu.features.tile import (
     StepCycles,
     TileShape,
     step_cycles,
+    together,
     unrolled_steps,
     version_cycles,
 )
-from tilework.kinds.cpu.features.traffic import Traffic, first_pass, stopped, traffic_of
+from tilework.kinds.cpu.features.traffic import (
+    Traffic,
+    first_pass,
+    followed,
+    stopped,
+    traffic_of,
+)
 from tilework.kinds.cpu.features.unit import kept_cycles, shaping_cycles, unit_cycles
 from tilework.kinds.cpu.machine import Machine
 from tilework.once import cached_property
@@ -41,6 +48,8 @@ from tilework.te.expr import Axis, Compare, Expr, IfThenElse, walk
 Floats = NDArray[np.float64]
 CALL_CYCLES = 200.0  # entering and leaving a region
 _LOAD, _STORE = 2.0, 4.0  # with the address; a store, with what begins the tile
+_SUM_WAITS, _SUM_BYTES = 2.0, 4
+"""Cycles of a vector of sums that is put away, and taken up again; bytes of a sum of bytes."""
 _DECODE_CYCLES = 20.0
 """What an iteration of parallel loops costs more than one of serial loops, where they reach a
 deeper level: its number is divided into their indices, and nothing is kept from the one before."""
@@ -64,9 +73,13 @@ class BlockCost:
         """Predicted run time."""
         machine, shares = self.machine, self.shares
         busy, memory = self._busy, self._memory
+        panels = followed(self._facts, machine)
+        if panels:
+            stream = np.add.reduce(self._traffic.into[0][list(panels)], axis=0) / machine.l2_rate
+            busy, memory = together(busy, stream), [memory[0] - stream, *memory[1:]]
         slowest = np.maximum.reduce([busy, *memory])
         hidden = busy + memory[0] + memory[1] + memory[2] - slowest
-        first = first_pass(self._facts, self._traffic, self._shape.numbers, busy, machine)
+        first = first_pass(self._facts, self._traffic, self._shape.numbers, self._busy, machine)
         waits = waiting_cycles(self._facts, self._shape, self._traffic, machine)
         cycles = slowest + machine.not_hidden * hidden + first + waits
         block, parallel = self.nest.block, self.nest.parallel
@@ -120,7 +133,10 @@ class BlockCost:
         shape, machine = self._shape, self.machine
         tile_ops = shape.finished * self._facts.finish_cycles(machine) + machine.tile_cycles
         visits = self._sum.visits
-        respill = np.where(visits > 1, 2.0 * shape.work * (visits - 1), 0.0)
+        each: Floats | float = _SUM_WAITS
+        if followed(self._facts, machine):
+            each = each + _sums_moved(self.nest, machine)
+        respill = np.where(visits > 1, each * shape.work * (visits - 1), 0.0)
         if self._in_unit is not None:
             own = kept_cycles(shape.work, visits) + shaping_cycles(self.nest)
             respill = np.where(self._in_unit, own, respill)
@@ -315,6 +331,20 @@ class Reduction:
         return Reduction(
             points, inner, visits if visits.ndim else np.full(nest.count, float(visits))
         )
+
+
+def _sums_moved(nest: BlockNest, machine: Machine) -> Floats:
+    """Cycles more of a vector of sums where those that wait are more than L1, or L2, has room for.
+
+    A sum of bytes is four times as wide as what is multiplied.
+    """
+    levels = nest.block.levels.visited
+    held = [np.multiply.reduce(nest.tiles[a][levels:], axis=0) for a in nest.block.spatial]
+    sums = _SUM_BYTES * np.multiply.reduce(held, axis=0, dtype=np.float64)
+    there_and_back = 2.0 * _SUM_BYTES * machine.lanes
+    near = np.where(sums > machine.l1_bytes, there_and_back / machine.l2_rate, 0.0)
+    far = np.where(sums > machine.l2_bytes, there_and_back / machine.l3_rate, 0.0)
+    return np.asarray(near + far)
 
 
 def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) -> float:

@@ -11,7 +11,7 @@ from tilework.kinds.cpu.features.access import Access
 from tilework.kinds.cpu.features.cost import CALL_CYCLES, transform_cycles
 from tilework.kinds.cpu.features.facts import BlockFacts, block_facts
 from tilework.kinds.cpu.features.tile import register_count
-from tilework.kinds.cpu.features.traffic import warm
+from tilework.kinds.cpu.features.traffic import followed, warm
 from tilework.kinds.cpu.features.versions import points_left
 from tilework.kinds.cpu.machine import Machine
 from tilework.space.blocks import Block
@@ -32,6 +32,10 @@ def least_seconds(block: Block, machine: Machine, closely: bool = False) -> floa
     busy = _instructions(facts, machine, closely)
     rates = machine.l2_rate, machine.l3_rate, machine.memory_rate
     memory = [n / rate for n, rate in zip(_moved(facts, machine), rates, strict=True)]
+    panels = followed(facts, machine)
+    if panels:
+        stream = sum(_bytes(facts.accesses[i]) for i in panels) / machine.l2_rate
+        busy, memory[0] = max(busy, stream), max(memory[0] - stream, 0.0)
     slowest = max(busy, *memory)
     cycles = slowest + machine.not_hidden * (busy + sum(memory) - slowest)
     shared = max(cycles / machine.cores, memory[2] / min(machine.cores, machine.memory_cores))

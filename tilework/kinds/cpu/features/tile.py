@@ -271,7 +271,7 @@ def step_cycles(
     wait = _latency(shape, inner * (loads + updates), machine)
     busy = facts.busy(shape.work, shape.vectors, machine, shape)
     cycles = cycles + machine.spill_loads * pressure / machine.load_ports
-    per_step = np.maximum(_together(busy, cycles), wait)
+    per_step = np.maximum(together(busy, cycles), wait)
     if any(access.guarded for access in facts.inner):
         guarded = guarded * checked_share(nest, unrolled)
     stalls = machine.guard_cycles * guarded + machine.conflict_cycles * conflicts
@@ -380,11 +380,11 @@ def version_cycles(
         loads = single / machine.broadcast_ports + vectors / machine.load_ports
         if isinstance(step.scattered, np.ndarray):
             loads = loads + step.scattered * work / shape.work
-    return np.minimum(np.maximum(_together(busy, loads), step.wait), step.base)
+    return np.minimum(np.maximum(together(busy, loads), step.wait), step.base)
 
 
-def _together(busy: Floats, loads: Floats) -> Floats:
-    """Cycles of multiply-adds and loads that go on beside each other.
+def together(busy: Floats, loads: Floats) -> Floats:
+    """Cycles of instructions, or of data on their way, that go on beside each other.
 
     The slower of the two decides, but where they are about equal each waits for the other now and
     then: a fifth more.

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tilework.dtypes import is_float
 from tilework.frozen import frozen
 from tilework.kinds.cpu.features.access import plain_access
 from tilework.kinds.cpu.features.facts import BlockFacts
@@ -206,6 +207,23 @@ def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
         fit = sum(facts.accesses[i].tensor_bytes for i in some) <= size
         out.append([i for i in some if i not in kept] if fit else [])
     return out
+
+
+@lru_cache(maxsize=2048)
+def followed(facts: BlockFacts, machine: Machine) -> tuple[int, ...]:
+    """Accesses to packed weights that are multiplied as bytes: nothing waits for them in L2.
+
+    A panel is read from its first line to its last, and what reads ahead of a core follows: tiles
+    whose weights take L2 up to two thirds of their products' time ran at 0.98 to 1.0 of those
+    whose weights are in L1, and at 0.86 to 0.93 where both take the same. With 16 narrow vectors
+    dense layers lost up to a tenth by this, while convolutions gained a twentieth.
+    """
+    block = facts.block
+    if machine.lanes < _WIDE or block.dots is None or is_float(block.dots.instruction.result):
+        return ()
+    if block.scaled is not None or block.matrix is not None:
+        return ()
+    return tuple(i for i, a in enumerate(facts.accesses) if a.packed)
 
 
 def _kept(facts: BlockFacts) -> set[int]:

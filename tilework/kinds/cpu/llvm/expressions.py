@@ -256,7 +256,7 @@ class Expressions:
                 pass
         rounded = e.a if isinstance(e.a, x.Call) and e.a.name == "round" else None
         if rounded is not None and e.dtype == "int32":
-            value = self.value(rounded.args[0])
+            value = _finite(self, rounded.args[0])
             return to_nearest(self.arithmetic, value) or convert(
                 self.arithmetic, self.math.call("round", [value]), e.dtype
             )
@@ -288,6 +288,14 @@ class Expressions:
                 ones = self.arithmetic.splat(Ssa("true", 1, "bool"), a.width)
                 return Ssa(self.fn.emit(f"xor {a.type} {a.ssa}, {ones.ssa}"), a.width, "bool")
         raise ScheduleError(f"cannot generate a predicate for {type(e).__name__}")
+
+
+def _finite(own: Expressions, e: x.Expr) -> Ssa:
+    """The value of what has to be in the range of int32: of what is not, anything."""
+    if not (isinstance(e, x.Call) and e.name == "quotient"):
+        return own.value(e)
+    operands = own.arithmetic.match(*[own.value(a) for a in e.args])
+    return own.math.quotient(*operands, finite=True)
 
 
 _EMITTERS: dict[type[x.Expr], Callable[[Expressions, Any], Ssa]] = {

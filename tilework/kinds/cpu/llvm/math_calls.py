@@ -70,7 +70,7 @@ class MathCalls:
         if name == "rounded":  # nothing is contracted but what code is written for
             return a
         if name == "quotient":
-            return self._quotient(*args)
+            return self.quotient(*args)
         if name in VECTOR and a.dtype == "float32":
             return self._vector(name, args)
         if name == "sigmoid":
@@ -82,11 +82,11 @@ class MathCalls:
             return Ssa(fn.emit(f"fdiv {a.type} {one.ssa}, {den}"), a.width, a.dtype)
         return self._libm(name, args)
 
-    def _quotient(self, a: Ssa, b: Ssa, inverse: Ssa) -> Ssa:
+    def quotient(self, a: Ssa, b: Ssa, inverse: Ssa, *, finite: bool = False) -> Ssa:
         """A product with the inverse, and what is left of ``a`` taken into account.
 
         That is the quotient to the last bit (Markstein), but not of infinities and of what
-        overflows, where the product is.
+        overflows, where the product is. With ``finite`` there are none.
         """
         fn, arith = self.fn, self.arithmetic
         if a.dtype != "float32" or not _FUSED & self.declarations.features:
@@ -101,6 +101,8 @@ class MathCalls:
         near = fn.emit(f"fmul {a.type} {a.ssa}, {inverse.ssa}")
         left = fused(fn.emit(f"fneg {a.type} {near}"), b.ssa, a.ssa)
         exact = Ssa(fused(left, inverse.ssa, near), a.width, a.dtype)
+        if finite:
+            return exact
         return arith.select(arith.compare("==", exact, exact), exact, Ssa(near, a.width, a.dtype))
 
     def _round_tf32(self, a: Ssa) -> Ssa:

@@ -25,6 +25,7 @@ from tilework.kinds.cpu.llvm.load_store import LoadStore
 from tilework.kinds.cpu.llvm.masks import maskable, some_lanes
 from tilework.kinds.cpu.llvm.matrix_unit import MatrixUnit
 from tilework.kinds.cpu.llvm.order import by_element
+from tilework.kinds.cpu.llvm.saturated import Saturated
 from tilework.kinds.cpu.llvm.scattered import scattered
 from tilework.kinds.cpu.llvm.ssa import BYTES, Ssa
 from tilework.kinds.cpu.llvm.updates import ExpandedNest, Updates, reduces
@@ -77,6 +78,7 @@ class RegionCode:
         self.matrix = MatrixUnit(self.memory, region.body)
         self.expressions = Expressions(self.memory, self.dots, self.arithmetic)
         self.updates = Updates(self.expressions)
+        self.saturated = Saturated(self.expressions)
         self.across = Across(self.expressions, vector_bits // 32)
         self._facts, self._weaves = Facts(), False
         self._besides: dict[int, tuple[ir.For, int]] = {}
@@ -200,6 +202,9 @@ class RegionCode:
 
     def _woven(self, s: ir.For) -> None:
         """Vectors whose chains of instructions are long, several side by side."""
+        nest = ExpandedNest.of(s, None)
+        if nest and self.saturated.nest(nest, [*self._cut(nest.vectors)], self._beside(s)):
+            return
         block, first, self._ends = self.fn.block, len(self.fn.block.body), []
         self._weaves = True
         self._stmt(s)
@@ -236,7 +241,8 @@ class RegionCode:
             return False
         if ordered is None and any(map(self._crowded, nest.loops)):
             return False
-        return self.updates.nest(nest, [*self._cut(nest.vectors, self._lanes(nest.vectors))])
+        lanes = [*self._cut(nest.vectors)]
+        return self.saturated.nest(nest, lanes) or self.updates.nest(nest, lanes)
 
     def _crowded(self, s: ir.For) -> bool:
         """Whether vectors of several steps of a reduction have no room beside its accumulators.
@@ -252,15 +258,15 @@ class RegionCode:
         return held + _TOGETHER + 1 > _REGISTERS and reduces(s)
 
     def _vector(self, s: ir.For) -> None:
-        lanes = self._lanes(s)
         outer, self.bindings.vector = self.bindings.vector, s.var
-        for lane in self._cut(s, lanes):
+        for lane in self._cut(s):
             self.bindings.bind(s.var, lane if lane.width > 1 else lane.offset)
             self._stmt(s.body)
         self.bindings.vector = outer
 
-    def _cut(self, s: ir.For, lanes: int) -> Iterator[Lane]:
+    def _cut(self, s: ir.For) -> Iterator[Lane]:
         """The vectors of a loop, made when each is reached."""
+        lanes = self._lanes(s)
         if s.active is None:
             yield from pieces(_static(s.extent), lanes, self._masked)
             return
