@@ -8,7 +8,7 @@ extent of k becomes, by an instruction of two terms::
 where the two elements of ``a`` are neighbours in memory, and so are those of ``w`` once it is
 packed; a matrix that is computed may lie so: ``w[k2, f, 2]``. One instruction does it for a whole
 vector of f. Elements of ``w`` may also be the bytes of
-one word, or bits in each and a number that is added to all: ``uint8((word >> (8*k + s) & 15) + c)``.
+one word, or bits in each and a number for all of them: ``uint8((word >> (8*k + s) & 15) + c)``.
 """
 
 from __future__ import annotations
