@@ -97,7 +97,8 @@ def byte_dense(
     extents = ((blocks, "g"), (words, "k"), (parts, "h"), (_BYTES, "e"))
     axes = [te.reduce_axis(extent, name) for extent, name in extents]
     g, k, h, e = axes
-    top, moved = te.const((1 << bits) - 1, "int32"), counts_from(bits, zeros and zeros.dtype)
+    moved = counts_from(bits, None if zeros is None else zeros.dtype) is not None
+    top = te.const((1 << bits) - 1, "int32")
 
     def element(i: te.Expr, j: te.Expr) -> te.Expr:
         x = te.cast("int32", data[g, i, (k * parts + h) * _BYTES + e])

@@ -117,9 +117,9 @@ class BytesOfWord:
             return None
         bits, more = e.a, None
         if isinstance(bits, x.Binary) and bits.op == "+":
-            bits, more = bits.a, bits.b
-            if not 0 <= (masked(e.a) or -1) < 1 << BYTE:
+            if not 0 <= (masked(bits) or -1) < 1 << BYTE:
                 return None
+            more, bits = bits.b, bits.a
         if not (isinstance(bits, x.Binary) and bits.op == "&" and isinstance(bits.b, x.Const)):
             return None
         moved, mask = bits.a, bits.b.value

@@ -285,8 +285,11 @@ def in_turns(
         cycles: that memory takes.
         m: the machine.
     """
-    scaled, (*rows, last) = facts.block.scaled, facts.block.spatial
-    if scaled is None or scaled.whole is None or any(a.typical > 1 for a in rows):
+    scaled = facts.block.scaled
+    if scaled is None or scaled.whole is None:
+        return 0.0
+    *rows, last = facts.block.spatial
+    if any(a.typical > 1 for a in rows):
         return 0.0
     blocks = math.prod(a.typical for a in facts.block.reduce if a not in scaled.axes)
     words = max((a.tensor_bytes for a in facts.accesses if a.packed), default=0)
