@@ -97,7 +97,7 @@ def byte_dense(
     extents = ((blocks, "g"), (words, "k"), (parts, "h"), (_BYTES, "e"))
     axes = [te.reduce_axis(extent, name) for extent, name in extents]
     g, k, h, e = axes
-    moved = counts_from(bits, None if zeros is None else zeros.dtype) is not None
+    moved = zeros is not None and counts_from(bits, zeros.dtype) is not None
     top = te.const((1 << bits) - 1, "int32")
 
     def element(i: te.Expr, j: te.Expr) -> te.Expr:
@@ -105,7 +105,7 @@ def byte_dense(
         shifted = te.shift_right(q[j, g, k], te.cast("int32", e * _BYTE + h * bits))
         number = te.bitwise_and(shifted, top)
         more: te.Expr = totals[i, g]
-        if zeros is not None and moved:
+        if moved and zeros is not None:
             number = number + te.bitwise_and(top - te.cast("int32", zeros[j, g]), top)
         elif zeros is not None:
             more = more * te.cast("float32", zeros[j, g])
@@ -116,6 +116,8 @@ def byte_dense(
 
     weights = (q, scales) if zeros is None else (q, scales, zeros)
     attrs: dict[str, object] = {"inner_sum": (k.name, h.name, e.name)}
+    if moved:
+        attrs["counts_from"] = (1 << bits) - 1
     if layout_free:
         attrs["layout_free"] = tuple(w.name for w in weights)
     return te.compute((m, n), element, name="T_byte_dense", attrs=attrs)
