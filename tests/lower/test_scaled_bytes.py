@@ -19,7 +19,7 @@ from tilework.kinds.cpu.build import BUILDER, generate
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
 from tilework.model.drafted import draft_schedule
-from tilework.ops.packed import byte_dense, byte_order
+from tilework.ops.packed import byte_dense, byte_order, counts_from
 from tilework.space import SearchSpace
 from tilework.te.points import at_point
 from tilework.te.tensor import Tensor
@@ -38,6 +38,15 @@ def product(m, blocks: int, words: int, n: int, bits: int, zeros: str) -> te.Com
     return te.ComputeDAG([*inputs, byte_dense(*inputs, bits=bits, layout_free=True)])
 
 
+def drawn(dag: te.ComputeDAG, rng: np.random.Generator) -> list[np.ndarray]:
+    """Inputs; totals are those of the data where zero points may be taken from either."""
+    x, scales, totals, q, *others = numbers(dag, rng)
+    start = counts_from(32 * q.shape[2] // x.shape[2], "uint8")
+    if start is not None and others[-1].dtype == np.uint8:
+        totals = (-start * x.sum(2).T * scales).astype(np.float32)
+    return [x, scales, totals, q, *others]
+
+
 @st.composite
 def products(draw, rows=(1, 2, 5, 13), words=(1, 2, 4, 6), columns=(1, 3, 16, 17, 40)):
     sizes = [draw(st.sampled_from(c)) for c in (rows, [1, 2, 3, 8], words)]
@@ -49,7 +58,7 @@ def products(draw, rows=(1, 2, 5, 13), words=(1, 2, 4, 6), columns=(1, 3, 16, 17
 @examples(24)
 @given(products(), st.sampled_from(TARGETS), SEEDS)
 def test_any_schedule_is_right(dag, target, seed):
-    check_any_schedule(dag, target, seed, numbers)
+    check_any_schedule(dag, target, seed, drawn)
 
 
 @needs_tiles
@@ -57,7 +66,7 @@ def test_any_schedule_is_right(dag, target, seed):
 @given(products((7, 20, 33, 64), (4, 8, 16, 20), (1, 17, 24, 64, 72)), SEEDS)
 def test_the_matrix_unit_is_right(dag, seed):
     rng = np.random.default_rng(seed)
-    task, inputs = task_of(dag, NATIVE), numbers(dag, rng)
+    task, inputs = task_of(dag, NATIVE), drawn(dag, rng)
     want = te.evaluate(dag, inputs, "float64")
     for sketch, row in some(task, rng, 1):
         assert "@llvm.x86.tdpbsud" in generate(task, sketch.id, row).text
@@ -68,7 +77,7 @@ def test_the_matrix_unit_is_right(dag, seed):
 def test_what_the_unit_does_is_told_by_the_program(bits):
     rng = np.random.default_rng(0)
     dag = product(20, 4, bits, 40, bits, "uint8")
-    task, inputs = task_of(dag, AMX), numbers(dag, rng)
+    task, inputs = task_of(dag, AMX), drawn(dag, rng)
     want = te.evaluate(dag, inputs, "float64")
     rows = list(some(task, rng, 1))
     assert rows
@@ -89,7 +98,7 @@ def test_rows_that_a_run_decides():
         loaded = load_kernel(BUILDER.build(task, sketch.id, row))
         for n in (1, 2, 16, 17, 33, 70):
             static = at_point(dag, {rows: n})
-            inputs = numbers(static, rng)
+            inputs = drawn(static, rng)
             want = te.evaluate(static, inputs, "float64")
             for got, expected in zip(
                 run_at(loaded, {rows: n}, inputs, 2, True), want, strict=True
@@ -125,6 +134,15 @@ def test_the_draft_takes_instructions_of_bytes(cpu, rows, instruction, bits):
     source = generate(task, choice.sketch_id, choice.row)
     code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
     assert f"\t{instruction}\t" in code and "vpmulld" not in code
+
+
+@pytest.mark.parametrize(("rows", "added"), [(1, False), (64, True)])
+def test_zero_points_of_4_bits_are_in_the_weights_of_many_rows(rows, added):
+    task = task_of(product(rows, 8, 4, 64, 4, "uint8"), x86("icelake-server", 1))
+    choice = draft_schedule(task)
+    source = generate(task, choice.sketch_id, choice.row)
+    code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
+    assert ("\tvpaddb\t" in code, "\tvmulps\t" in code) == (added, not added)
 
 
 def test_numbers_of_four_bits_are_ordered():

@@ -79,13 +79,14 @@ def byte_dense(
 
     A block's whole numbers are multiplied and summed in int32, and scaled once. That a weight
     counts from its zero point adds ``zero * total`` to the sum, once a block: declared as an equal
-    part of it with every term.
+    part of it with every term. Where `counts_from` gives one zero point for all, weights are moved
+    to it as they are unpacked, once for all rows, and totals are times that.
 
     Args:
         data: int8 [blocks, M, elements of a block].
         data_scales: of each block, float32 [M, blocks].
-        totals: minus the scaled sum of each block of the data, float32 [M, blocks]; where no zero
-            points are given, times the middle of the weights' range.
+        totals: minus the scaled sum of each block of the data, float32 [M, blocks]; times what
+            `counts_from` says, if anything.
         q: words, int32 [N, blocks, words]; the bytes of four neighbours stand in a word, those of
             4 bits beside the next four: see `byte_order`.
         scales, zeros, bits: as of `packed_dense`.
@@ -96,23 +97,42 @@ def byte_dense(
     extents = ((blocks, "g"), (words, "k"), (parts, "h"), (_BYTES, "e"))
     axes = [te.reduce_axis(extent, name) for extent, name in extents]
     g, k, h, e = axes
+    moved = zeros is not None and counts_from(bits, zeros.dtype) is not None
+    top = te.const((1 << bits) - 1, "int32")
 
     def element(i: te.Expr, j: te.Expr) -> te.Expr:
         x = te.cast("int32", data[g, i, (k * parts + h) * _BYTES + e])
         shifted = te.shift_right(q[j, g, k], te.cast("int32", e * _BYTE + h * bits))
-        w = te.cast("uint8", te.bitwise_and(shifted, te.const((1 << bits) - 1, "int32")))
+        number = te.bitwise_and(shifted, top)
         more: te.Expr = totals[i, g]
-        if zeros is not None:
+        if moved and zeros is not None:
+            number = number + te.bitwise_and(top - te.cast("int32", zeros[j, g]), top)
+        elif zeros is not None:
             more = more * te.cast("float32", zeros[j, g])
-        product = te.cast("float32", te.cast("int32", w) * x) * data_scales[i, g]
+        w = te.cast("int32", te.cast("uint8", number))
+        product = te.cast("float32", w * x) * data_scales[i, g]
         equal = te.const(1 / known(size))
         return te.sum((product + more * equal) * computed(scales[j, g]), axis=axes)
 
     weights = (q, scales) if zeros is None else (q, scales, zeros)
     attrs: dict[str, object] = {"inner_sum": (k.name, h.name, e.name)}
+    if moved:
+        attrs["counts_from"] = (1 << bits) - 1
     if layout_free:
         attrs["layout_free"] = tuple(w.name for w in weights)
     return te.compute((m, n), element, name="T_byte_dense", attrs=attrs)
+
+
+def counts_from(bits: int, zeros: str | None) -> int | None:
+    """The zero point of all weights of `byte_dense` by the time they are multiplied, if one.
+
+    Args:
+        bits: of a weight.
+        zeros: the type of the zero points that are given; None where none are.
+    """
+    if zeros is None:
+        return 1 << (bits - 1)
+    return (1 << bits) - 1 if zeros == "uint8" and 2 * bits <= _BYTE else None
 
 
 def byte_order(q: NDArray[np.int32], bits: int) -> NDArray[np.int32]:

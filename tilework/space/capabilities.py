@@ -62,9 +62,23 @@ class Apart:
 
 @frozen(eq=False)
 class Whole:
-    """``float32(sum of terms) * scale + more``: a sum of whole numbers, and what it stands for."""
+    """``float32(sum of terms) * scale + more``: a sum of whole numbers, and what it stands for.
+
+    Attributes:
+        scale, more: the same for all terms of a sum.
+        few: the sum in another form, of fewer operations where a tile has few rows: `Few`.
+    """
 
     scale: Expr
+    more: Expr
+    few: Few | None = None
+
+
+@frozen(eq=False)
+class Few:
+    """Terms whose weights are not moved to another zero point, and `Whole.more` that fits them."""
+
+    terms: Expr
     more: Expr
 
 

@@ -8,7 +8,7 @@ extent of k becomes, by an instruction of two terms::
 where the two elements of ``a`` are neighbours in memory, and so are those of ``w`` once it is
 packed; a matrix that is computed may lie so: ``w[k2, f, 2]``. One instruction does it for a whole
 vector of f. Elements of ``w`` may also be the bytes of
-one word, or bits in each: ``uint8(word >> (8*k + s) & 15)``.
+one word, or bits in each and a number for all of them: ``uint8((word >> (8*k + s) & 15) + c)``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilework.index.extents import Extent
 from tilework.space.blocks import Block
 from tilework.space.capabilities import Dots
 from tilework.space.chosen import weight_axes
-from tilework.space.instructions import Bounded, Instruction
+from tilework.space.instructions import Bounded, Instruction, masked
 from tilework.space.nests import Capability
 from tilework.te import expr as x
 from tilework.te.affine import linear
@@ -100,16 +100,26 @@ def _neighbours(read: x.Read) -> x.Expr:
 
 @frozen(eq=False)
 class BytesOfWord:
-    """``uint8(word >> shift & mask)``, or int8: bits of the byte of a word that a shift says."""
+    """``uint8(word >> shift & mask)``, or int8: bits of the byte of a word that a shift says.
+
+    There may be ``more`` that is added, such that the sum fits a byte: ``c & mask``.
+    """
 
     word: x.Expr
     shift: x.Expr
     mask: int
+    more: x.Expr | None = None
 
     @staticmethod
     def of(e: x.Expr) -> BytesOfWord | None:
         """The form of an expression, if it is this one."""
-        bits = e.a if isinstance(e, x.Cast) and e.dtype in ("uint8", "int8") else None
+        if not (isinstance(e, x.Cast) and e.dtype in ("uint8", "int8")):
+            return None
+        bits, more = e.a, None
+        if isinstance(bits, x.Binary) and bits.op == "+":
+            if not 0 <= (masked(bits) or -1) < 1 << BYTE:
+                return None
+            more, bits = bits.b, bits.a
         if not (isinstance(bits, x.Binary) and bits.op == "&" and isinstance(bits.b, x.Const)):
             return None
         moved, mask = bits.a, bits.b.value
@@ -117,7 +127,7 @@ class BytesOfWord:
         if not shifts or not isinstance(mask, int) or not 0 < mask < 1 << BYTE:
             return None
         assert isinstance(moved, x.Binary)
-        return BytesOfWord(moved.a, moved.b, mask)
+        return BytesOfWord(moved.a, moved.b, mask, more)
 
     def step(self, axis: x.Axis) -> Extent:
         """Bits from a point of an axis to the next one; 0 where shifts are no such form."""

@@ -123,9 +123,18 @@ def magnitude(e: Expr) -> int:
     bounded = Bounded.of(e)
     if bounded is not None:
         return max(abs(bounded.low), abs(bounded.high))
-    bits = e.a if isinstance(e, Cast) else None
-    most = integer_range(e.dtype)[1]
-    mask = bits.b if isinstance(bits, Binary) and bits.op == "&" else None
-    if isinstance(mask, Const) and is_static((mask.whole,)) and 0 <= known(mask.whole) <= most:
-        return known(mask.whole)
+    bits = masked(e.a) if isinstance(e, Cast) else None
+    if bits is not None and bits <= integer_range(e.dtype)[1]:
+        return bits
     return max(map(abs, integer_range(e.dtype)))
+
+
+def masked(e: Expr) -> int | None:
+    """The largest value of an integer under a mask, or of a sum of such; None of others."""
+    if not isinstance(e, Binary):
+        return None
+    if e.op == "+":
+        a, b = masked(e.a), masked(e.b)
+        return None if a is None or b is None else a + b
+    mask = e.b.whole if e.op == "&" and isinstance(e.b, Const) else None
+    return known(mask) if mask is not None and is_static((mask,)) and known(mask) >= 0 else None

@@ -16,11 +16,15 @@ import math
 from dataclasses import replace
 
 from tilework.space.blocks import Block
-from tilework.space.capabilities import Apart, Scaled, Whole
+from tilework.space.capabilities import Apart, Few, Scaled, Whole
 from tilework.te import expr as x
+from tilework.te.functions import cast, const
 
 INNER_SUM = "inner_sum"
 """The attribute."""
+COUNTS_FROM = "counts_from"
+"""An attribute of such sums of integers: ``b`` is minus so many times the scaled sum of the data.
+What is added to all weights of a block may then be taken from ``b`` instead."""
 
 
 def scaled_sums(block: Block) -> Block:
@@ -38,7 +42,9 @@ def scaled_sums(block: Block) -> Block:
         return block
     factors = _whole(source.a, inner)
     if factors is not None:
-        scaled = Scaled(inner, factors[0], source.b, whole=factors[1])
+        counts = block.op.attrs.get(COUNTS_FROM)
+        whole = replace(factors[1], few=_few(factors[0], factors[1].more, counts))
+        scaled = Scaled(inner, factors[0], source.b, whole=whole)
     else:
         scaled = Scaled(inner, source.a, source.b, _apart(source.a, inner, block.spatial[-1]))
     return replace(block, scaled=scaled)
@@ -61,6 +67,22 @@ def _whole(e: x.Expr, inner: tuple[x.Axis, ...]) -> tuple[x.Expr, Whole] | None:
     if not exact or _reads(product.b, inner) or _reads(part.a, inner):
         return None
     return cast.a, Whole(product.b, part.a)
+
+
+def _few(terms: x.Expr, more: x.Expr, counts: object) -> Few | None:
+    """The form without what is added to weights, where `COUNTS_FROM` says what that changes."""
+    if not isinstance(counts, int) or not (isinstance(terms, x.Binary) and terms.op == "*"):
+        return None
+    wide, data = terms.a, terms.b
+    byte = wide.a if isinstance(wide, x.Cast) else None
+    number = byte.a if isinstance(byte, x.Cast) else None
+    if not (isinstance(number, x.Binary) and number.op == "+"):
+        return None
+    assert isinstance(wide, x.Cast) and isinstance(byte, x.Cast)
+    plain = x.binary("*", cast(wide.dtype, cast(byte.dtype, number.a)), data)
+    left = x.binary("-", const(counts, number.dtype), number.b)
+    share = x.binary("*", cast("float32", left), const(1 / counts))
+    return Few(plain, x.binary("*", more, share))
 
 
 def _apart(e: x.Expr, inner: tuple[x.Axis, ...], last: x.Axis) -> Apart | None:

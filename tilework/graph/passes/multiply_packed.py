@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.index.extents import known
-from tilework.ops.packed import WORD_BITS, byte_order
+from tilework.ops.packed import WORD_BITS, byte_order, counts_from
 from tilework.runtime.content import let_go
 
 
@@ -52,8 +52,8 @@ def _of_bytes(b: Builder, name: str, x: str, weights: tuple[str, ...], bits: int
     words = b.shape(weights[0])[-1]
     peaks = b.op("block_peaks", x, block=known(words) * (WORD_BITS // bits))
     data, scales = b.op("block_bytes", x, peaks), b.op("block_scales", peaks)
-    middle = 1 if len(weights) > 2 else 1 << (bits - 1)
-    totals = b.op("block_totals", data, scales, times=-float(middle))
+    zeros = b.types[weights[2]].dtype if len(weights) > 2 else None
+    totals = b.op("block_totals", data, scales, times=-float(counts_from(bits, zeros) or 1))
     dtype = b.types[x].dtype
     return b.op("byte_dense", data, scales, totals, *weights, name=name, bits=bits, dtype=dtype)
 

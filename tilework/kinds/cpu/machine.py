@@ -19,6 +19,9 @@ _L3_RATE, _SLOW_RATE = 28.0, 10.0
 """Bytes per cycle: of a core's own slice and its neighbours', and over a mesh of many."""
 
 
+_TURNS_LOST = 0.12
+
+
 @frozen
 class Machine:
     """Throughputs in elements of a clock cycle of one core, and what habits of code cost.
@@ -50,6 +53,8 @@ class Machine:
         tile_cycles: of starting a register tile.
         loop_cycles: of one iteration of a loop.
         handover_rate: bytes per cycle that a core reads of lines that another has written.
+        turns_lost: share of what memory takes that is lost where it delivers two streams in short
+            turns.
         again: whether the same was just computed of other data: weights are where they fit.
     """
 
@@ -81,6 +86,7 @@ class Machine:
     tile_cycles: float = 4.0
     loop_cycles: float = 1.0
     handover_rate: float = 1.0
+    turns_lost: float = 0.0
     again: bool = False
 
     @staticmethod
@@ -113,6 +119,7 @@ def _machine(target: CpuTarget, figures: Parameters | None) -> Machine:
         l2_bytes=0.8 * target.l2_bytes,
         l3_bytes=0.8 * target.l3_bytes / target.num_cores,
         cores=target.num_cores,
+        turns_lost=_TURNS_LOST if target.mcpu == "znver4" else 0.0,
     )
     if figures is None:
         return base

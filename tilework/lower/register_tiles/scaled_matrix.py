@@ -128,6 +128,8 @@ class _Scaled:
         if word.mask != _ALL:
             bits = literal(word.mask * _IN_EACH, "int32")
             value = bitwise_and(shift_right(value, word.shift), bits)
+        if word.more is not None:
+            value = binary("+", value, binary("*", word.more, literal(_IN_EACH, "int32")))
         vars_ = {a: loop_var(f"{a.name}.w", a.points) for a in axes}
         at = {**first, **{a: var_or_zero(v) for a, v in vars_.items()}}
         *others, last = self.tile.version.loops.block.spatial

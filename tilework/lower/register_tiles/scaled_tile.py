@@ -9,7 +9,8 @@ After, with three kinds of sums in registers::
 
 There is no ``total`` where nothing is subtracted, or where a tile has fewer vectors in a row than
 rows: then that many subtractions from ``w`` are the smaller number. Inner sums of integers are
-converted when a block is done: ``acc[S3] += (float32(inner[S3]) * scale + more) * factor``.
+converted when a block is done: ``acc[S3] += (float32(inner[S3]) * scale + more) * factor``. Few
+rows take what is added to all weights of a block from ``more``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from tilework.space.capabilities import Scaled
 from tilework.te.expr import Const, Expr, binary
 from tilework.te.functions import cast
 
+_FEW_ROWS = 2
+"""Rows of a tile for which weights are not moved to their zero point: a finished sum is."""
+
 
 def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
     """All terms of a tile, the inner sums scaled on the way, and the finished sums stored."""
@@ -46,9 +50,10 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
     sums = tile.ctx.temporary(f"{block.op.name}.inner", tile.acc.shape, dtype, "register")
     shape, vectors = [version.size(a) for a in rows], tile_vectors([version.size(last)])
     apart = scaled.apart if math.prod(shape) < vectors else None
-    terms = addend(scaled.terms if apart is None else apart.terms)
-    inner = replace(tile, acc=sums, addend=terms, partial=None)
     factor, whole = addend(scaled.factor), scaled.whole
+    few = whole.few if whole is not None and math.prod(shape) <= _FEW_ROWS else None
+    terms = addend((few or apart or scaled).terms)
+    inner = replace(tile, acc=sums, addend=terms, partial=None)
     total = tile.ctx.temporary(f"{block.op.name}.total", [*shape, 1], dtype, "register")
 
     def of_row(point: Index) -> tuple[Expr, ...]:
@@ -77,7 +82,9 @@ def scaled_tile(tile: RegisterTile, scaled: Scaled) -> Stmt:
         def finish(point: Index) -> Stmt:
             value: Expr = inner.sum(point)
             if whole is not None:
-                scale, more = (addend(e).term(point, first) for e in (whole.scale, whole.more))
+                scale, more = (
+                    addend(e).term(point, first) for e in (whole.scale, (few or whole).more)
+                )
                 value = binary("+", binary("*", cast("float32", value), scale), more)
             if apart is not None:
                 less = addend(apart.less).term(point, first)

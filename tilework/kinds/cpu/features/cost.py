@@ -31,6 +31,7 @@ from tilework.kinds.cpu.features.traffic import (
     Traffic,
     first_pass,
     followed,
+    in_turns,
     stopped,
     traffic_of,
 )
@@ -81,6 +82,7 @@ class BlockCost:
         hidden = busy + memory[0] + memory[1] + memory[2] - slowest
         first = first_pass(self._facts, self._traffic, self._shape.numbers, self._busy, machine)
         waits = waiting_cycles(self._facts, self._shape, self._traffic, machine)
+        waits = waits + in_turns(self._facts, self._shape.sizes, memory[2], machine)
         cycles = slowest + machine.not_hidden * hidden + first + waits
         block, parallel = self.nest.block, self.nest.parallel
         if machine.cores == 1 and any(a.open for a in block.spatial):

@@ -269,8 +269,9 @@ def _of_whole_sums(block: Block, scaled: Scaled) -> tuple[float, float]:
         cost = block.dots.instruction.cost
     bits = [n for n in nodes_of(scaled.terms) if isinstance(n, x.Binary) and n.op == "&"]
     part = isinstance(bits[0].b, x.Const) and bits[0].b.value != 2**BYTE - 1 if bits else False
+    moved = len(bits) > 1  # by what is under another mask
     finish = _FINISH_WHOLE + (scaled.whole is not None and _ops(scaled.whole.more))
-    return cost + finish / steps, _UNPACK_BYTES * part
+    return cost + finish / steps, _UNPACK_BYTES * part + moved
 
 
 def _steps(block: Block, scaled: Scaled) -> float:

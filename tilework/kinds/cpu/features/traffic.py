@@ -35,6 +35,8 @@ _KEPT_BYTES, _FEW_ROWS = 1 << 14, 4
 _STOP_CYCLES = 60.0
 """Of the stream of weights, where a sum in pieces is put away and taken up again: 2 to 3 % of what
 one row of 576 x 576 takes in pieces of 96. Of several threads others have the memory meanwhile."""
+_TURN_BYTES = 1 << 11
+"""Of words behind each other, after which their scales follow."""
 _FIRST_PASS = 0.75
 """Of what the first of several register tiles waits for weights."""
 
@@ -288,6 +290,29 @@ def stopped(facts: BlockFacts, numbers: Mapping[Axis, Floats], visits: Floats) -
             own = [n for axis, n in numbers.items() if axis in access.axes]
             stops = stops + math.prod(own) * (visits - 1.0)
     return _STOP_CYCLES * stops
+
+
+def in_turns(
+    facts: BlockFacts, sizes: Sequence[Floats], cycles: Floats, m: Machine
+) -> Floats | float:
+    """Cycles that memory loses as one row reads words of few bits and their scales in turns.
+
+    Args:
+        facts: of the block.
+        sizes: points of a register tile along each spatial axis.
+        cycles: that memory takes.
+        m: the machine.
+    """
+    scaled = facts.block.scaled
+    if scaled is None or scaled.whole is None:
+        return 0.0
+    *rows, last = facts.block.spatial
+    if any(a.typical > 1 for a in rows):
+        return 0.0
+    blocks = math.prod(a.typical for a in facts.block.reduce if a not in scaled.axes)
+    words = max((a.tensor_bytes for a in facts.accesses if a.packed), default=0)
+    turn = words / (last.typical * blocks) * sizes[-1]
+    return np.where(turn < _TURN_BYTES, m.turns_lost * cycles, 0.0)
 
 
 def _not_hidden(cycles: Floats, busy: Floats, passes: Floats) -> Floats:

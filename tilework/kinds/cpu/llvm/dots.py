@@ -6,7 +6,7 @@ either operand. Here operands are made; the instructions themselves are in `INST
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilework.index.extents import Extent, known
 from tilework.index.form import constant
@@ -50,9 +50,15 @@ class Dots:
         """Start of a new basic block: no group repeated so far may be reused."""
         self._repeats.clear()
 
-    def value(self, e: Dot, acc: Ssa) -> Ssa | None:
-        """The sum of ``acc`` and the products; None if operands lie in no such order."""
-        left, right = (self.operand(elements, acc.width) for elements in e.operands)
+    def value(self, e: Dot, acc: Ssa, emitted: Callable[[Expr], Ssa]) -> Ssa | None:
+        """The sum of ``acc`` and the products; None if operands lie in no such order.
+
+        Args:
+            e: the products.
+            acc: the sum before.
+            emitted: emits what is added to the bytes of words.
+        """
+        left, right = (self.operand(elements, acc.width, emitted) for elements in e.operands)
         if not (left and right):
             return None
         # A group repeated in all lanes comes last: there it may be read by the instruction.
@@ -60,7 +66,9 @@ class Dots:
             left, right = right, left
         return INSTRUCTIONS[e.name](self.arithmetic, e.instruction, acc, left, right)
 
-    def operand(self, elements: Sequence[Expr], width: int) -> str | None:
+    def operand(
+        self, elements: Sequence[Expr], width: int, emitted: Callable[[Expr], Ssa]
+    ) -> str | None:
         """An operand, ``width`` groups of elements; None if they lie in no such order."""
         first, count = elements[0], len(elements)
         if isinstance(first, IfThenElse):
@@ -73,7 +81,7 @@ class Dots:
                 return None
             if cond in ("true", "false"):
                 taken = [e.a if cond == "true" else e.b for e in choices]
-                return self.operand(taken, width)
+                return self.operand(taken, width, emitted)
             with self.memory.guarded(cond):
                 one = self._group([e.a for e in choices])
             if one is None:
@@ -86,7 +94,7 @@ class Dots:
                 return "zeroinitializer"
             return self._repeated(_word(elements), first.dtype, count, width)
         if isinstance(first, Cast):
-            return self._of_words(elements, width)
+            return self._of_words(elements, width, emitted)
         if not isinstance(first, Load):
             return None
         form = self.addresses.flat(first.buffer, first.indices)
@@ -108,7 +116,9 @@ class Dots:
             )
         return self.memory.loads[key].ssa
 
-    def _of_words(self, elements: Sequence[Expr], width: int) -> str | None:
+    def _of_words(
+        self, elements: Sequence[Expr], width: int, emitted: Callable[[Expr], Ssa]
+    ) -> str | None:
         """Bits of neighbouring bytes of words: one shift and one mask for a whole group."""
         taken = [f for f in map(BytesOfWord.of, elements) if f is not None]
         loads = [f.word for f in taken if isinstance(f.word, Load)]
@@ -131,11 +141,30 @@ class Dots:
         word = self.memory.load(first.buffer, places[0])
         if word is None or word.width != width:
             return None
+        more = None if taken[0].more is None else emitted(taken[0].more)
         key = word.ssa, f"{self.integers.int_value(taken[0].shift)[0]} {taken[0].mask} {count}"
         if key not in self._repeats:
             moved = self._shifted(word, taken[0].shift)
             mask = sum(taken[0].mask << BYTE * i for i in range(count))
-            self._repeats[key] = self._bytes(moved, mask, count, elements[0].dtype)
+            one = self._bytes(moved, mask, count, elements[0].dtype)
+            if more is not None:
+                kind = vector_type(elements[0].dtype, count * width)
+                one = self.fn.emit(f"add {kind} {one}, {self._in_bytes(more, count, width)}")
+            self._repeats[key] = one
+        return self._repeats[key]
+
+    def _in_bytes(self, numbers: Ssa, count: int, width: int) -> str:
+        """The lowest byte of each lane's number, ``count`` times."""
+        lanes = self.arithmetic.splat(numbers, width)
+        key = lanes.ssa, f"{count} times"
+        if key not in self._repeats:
+            size = BYTES[lanes.dtype]
+            kind = vector_type("int8", size * width)
+            whole = self.fn.emit(f"bitcast {lanes.type} {lanes.ssa} to {kind}")
+            places = ", ".join(f"i32 {size * lane}" for lane in range(width) for _ in range(count))
+            self._repeats[key] = self.fn.emit(
+                f"shufflevector {kind} {whole}, {kind} poison, <{count * width} x i32> <{places}>"
+            )
         return self._repeats[key]
 
     def _shifted(self, word: Ssa, shift: Expr) -> Ssa:

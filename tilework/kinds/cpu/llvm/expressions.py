@@ -244,7 +244,7 @@ class Expressions:
 
     def _dot(self, e: Dot) -> Ssa:
         """An instruction; what it means where its operands' elements are no neighbours."""
-        return self.dots.value(e, self.value(e.args[0])) or self.value(e.meaning)
+        return self.dots.value(e, self.value(e.args[0]), self.value) or self.value(e.meaning)
 
     # -- conversions and predicates ---------------------------------------------------------
 
