@@ -131,14 +131,15 @@ def grouped(keys: int, queries: int, rows: int, width: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
+@pytest.mark.parametrize(("near", "repeats"), [(500, 3), (2000, 1)])
 @pytest.mark.parametrize("target", ["llvm -num-cores=2", "reference"])
-def test_lengths_that_a_run_brings(target, small, tmp_path):
-    """Blocks of 8 rows of a head, and a rest of 1 to 8 of all heads."""
+def test_lengths_that_a_run_brings(target, near, repeats, small, tmp_path):
+    """Blocks of 8 rows of a head, and a rest of 1 to 8 of all heads; or all rows of a head."""
     rng = np.random.default_rng(1)
-    small(500, 8)
+    small(near, 8)
     model = attention(3, "m", 5, "of keys")
     module = tw.compile(from_onnx(model, {"m": "1..40:4,30"}), Target(target))
-    assert len(module.image.repeats) == 3
+    assert len(module.image.repeats) == repeats
     session = ort.InferenceSession(model.SerializeToString())
     library = None
     if not target.startswith("reference"):

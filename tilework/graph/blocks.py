@@ -18,6 +18,9 @@ sequence, are made by calls for all heads together, as they would be without blo
     q  h0 r0 | h1 r0 | ..      trips: r0, r1, .. of h0; then r0, r1, .. of h1; ..
        h0 r1 | h1 r1 | ..
        h0 .. | h1 .. | ..      the rest of all
+
+Scores that are not long enough for as many calls, but would fill a core's cache for each head, are
+made for all rows of a few heads, then of the next: as many calls as without blocks.
 """
 
 from __future__ import annotations
@@ -56,11 +59,12 @@ _ROWS = 128
 
 _LONG = 4
 """Times of `_NEAR` that scores of one head may have, at the least, where a run brings lengths:
-each block is calls besides those of the rest, which a compile takes a quarter longer for."""
+each block is calls besides those of the rest, which a compile takes a quarter longer for. From
+one `_NEAR` for each thread on trips are heads."""
 
 _PARTS = 4
-"""Parts of the heads at most, each with calls of its own, where a run brings lengths: every call
-is looked at for each new length."""
+"""Parts of the heads at most where a run brings lengths: each has calls of its own, which are
+looked at for each new length, or is a trip, which short sequences make in vain."""
 
 
 class Attention(NamedTuple):
@@ -73,7 +77,8 @@ class Attention(NamedTuple):
         heads: how many there are; 1 where none are told apart.
         rows: of queries.
         block: rows of a block.
-        together: heads that share the calls of a block; 0: each has trips of its own.
+        together: heads that share the calls of a block.
+        by_head: whether trips are heads; else rows, and the rest is made for all heads.
     """
 
     groups: tuple[Group, ...]
@@ -81,8 +86,9 @@ class Attention(NamedTuple):
     copied: frozenset[str]
     heads: int
     rows: Extent
-    block: int
+    block: Extent
     together: int
+    by_head: bool
 
     @property
     def output(self) -> str:
@@ -129,8 +135,8 @@ def attention(
             continue
         near = {v for v, axes in one.axes.items() if axes != Axes(None, None)}
         copied = frozenset(v for v in near if root_of(net, v) in outside)
-        if copied and one.together:  # short sequences are not worth it
-            if any(one.axes[v].rows is not None for v in copied):
+        if copied and not isinstance(one.rows, int):  # short sequences are not worth it
+            if one.by_head or any(one.axes[v].rows is not None for v in copied):
                 continue
             axes = {v: Axes(None, a.rows) for v, a in one.axes.items()}
             one, copied = one._replace(axes=axes, heads=1, together=1), frozenset()
@@ -185,21 +191,25 @@ def _cut(
     row = max(rows, key=lambda n: most(size[n]))
     count, length = numbers.get(head, 1), most(size[row])
     each = all_bytes // (count * length)
+    equal = [n for n in range(1, count + 1) if not count % n]
+    few = next(n for n in equal if n * _PARTS >= count)
     keys = math.prod(most(n) for name, n in size.items() if name not in form.result)
+    block: Extent = _ROWS
+    together, by_head = few, True
     if static:
-        block, together = min(max(_ROWS, _NEAR * threads // each // 32 * 32), length), 0
+        block, together = min(max(_ROWS, _NEAR * threads // each // 32 * 32), length), 1
     elif length > _ROWS and 4 * length * keys >= _LONG * _NEAR:
-        block, near = _ROWS, _NEAR * threads // (_ROWS * each)
-        equal = [n for n in range(1, count + 1) if not count % n]
-        few = next(n for n in equal if n * _PARTS >= count)
+        near, by_head = _NEAR * threads // (_ROWS * each), False
         together = max(n for n in equal if n <= max(near, few))
+    elif few < count and 4 * length * keys >= _NEAR * threads:
+        block = size[row]
     else:
         return None
     last = Axes(form.result.index(head) if head else None, form.result.index(row))
     axes = followed([n for group in groups for n in group], last, count, types)
     if axes is None:
         return None
-    return Attention(groups, axes, frozenset(), count, size[row], block, together)
+    return Attention(groups, axes, frozenset(), count, size[row], block, together, by_head)
 
 
 def root_of(net: Network, value: str) -> str:
@@ -278,14 +288,16 @@ def in_blocks(
 
 def _blocks(one: Attention) -> list[_Block]:
     """The blocks whose calls stand in the plan, in order."""
-    if not one.together:
-        repeat = _repeat(one.heads, one.output)
-        numbers = range(-(-known(one.rows) // one.block))
-        starts = (min(n * one.block, known(one.rows) - one.block) for n in numbers)
-        return [_Block(1, repeat.trip, one.block, start, repeat) for start in starts]
+    if one.by_head:
+        repeat, head = _repeat(one.heads // one.together, one.output), one.together
+        starts = [0]
+        if one.block != one.rows:
+            rows, block = known(one.rows), known(one.block)
+            starts = [min(n, rows - block) for n in range(0, rows, block)]
+        return [_Block(head, repeat.trip * head, one.block, n, repeat) for n in starts]
     least = min(range_of(one.rows)[0], 1)  # of the rest
     trips = (one.rows - least) // one.block
-    within = _longer(one.rows, one.block + least)
+    within = _longer(one.rows, known(one.block) + least)
     out = []
     for head in range(0, one.heads, one.together):
         repeat = _repeat(trips, f"{one.output}/{head}")

@@ -7,6 +7,9 @@ loop moves by a symbolic step itself, as its expanded copies then do, each point
 one before::
 
     for k: for u in 0..3 (expanded): ... += b[4*k + u, 0:16]      p = b + 4*k*S; p + S; p + S + S
+
+So are rows of outputs, which a tile writes once: a pointer of each, made above the loop over
+tiles, would lie on the stack, and move on with each tile.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ class Addresses:
     def _moved(self, buffer: Buffer, terms: Terms, offset: Extent) -> str:
         """A shared pointer moved by a symbolic number of elements."""
         integers, fn = self.integers, self.integers.fn
-        if not (terms and isinstance(terms[-1][1], Symbolic)):
+        if not (terms and (buffer.scope == "output" or isinstance(terms[-1][1], Symbolic))):
             return self._shared(buffer, ((integers.literal(offset), 1, 0), *terms))
         key = (fn.block.label, buffer, terms)
         before, last = self._last.get(key, (0, ""))
