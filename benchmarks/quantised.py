@@ -16,7 +16,8 @@ ours and OpenVINO. Features of ``--mattr`` are those that ours does without. Tim
 ratio is the median over paired samples of our time divided by theirs.
 
 ``decoder-ROWS`` are layers of a decoder with weights of 4 bits on so many rows (`_decoder`),
-beside a plain read of the packed bytes from memory. Data are rounded to 8 bits at level 4;
+with the share of the bandwidth that bound calls have beside plain reads of the packed bytes, in
+turns (`_reads`). Data are rounded to 8 bits at level 4;
 ``int4/32 level 4 bf16`` lets OpenVINO compute in bfloat16.
 """
 
@@ -34,6 +35,7 @@ from _decoder import FORMS as DECODER_FORMS
 from _decoder import decoder, packed_bytes
 from _encoder import encoder
 from _engines import compare
+from _reads import share_of_bandwidth
 from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -41,8 +43,6 @@ import tilework as tw
 from tasks.peers import require_peers
 from tilework.graph import zoo
 from tilework.graph.precision import Precision
-from tilework.kinds.cpu.calibrate.bandwidth import read_level
-from tilework.kinds.cpu.target import CpuTarget
 
 _U8, _S8 = quantization.QuantType.QUInt8, quantization.QuantType.QInt8
 FORMS = {"u8s8": (_U8, _S8), "u8s7": (_U8, _S8), "u8u8": (_U8, _U8), "s8s8": (_S8, _S8)}
@@ -134,8 +134,9 @@ def main() -> None:
                 cells = [f"{r.median_us / 1e3:.2f} ({r.ratio:.2f})" for r in rest]
                 time = f"{ours.median_us / 1e3:.2f}"
                 if name.startswith("decoder-"):
-                    seconds = packed_bytes(model) / read_level("dram", CpuTarget(), threads) / 1e9
-                    cells.append(f"a plain read {1e3 * seconds:.2f}")
+                    module = tw.compile(tw.from_onnx(model), target)
+                    took, share = share_of_bandwidth(module, packed_bytes(model), args.seconds)
+                    cells.append(f"bound {1e3 * took:.2f}, {share:.2f} of the bandwidth")
                 print(f"| {name} {form} | {threads} | {time} | {' | '.join(cells)} |", flush=True)
 
 

@@ -68,11 +68,11 @@ def read_block(size: int, target: CpuTarget, threads: int = 1, repeats: int = 7)
     or more will do.
     """
     lanes = target.lanes()
+    text, step = read_loop(lanes)
     call = function(
-        loaded(_read_loop(lanes), target), "read_loop",
+        loaded(text, target), "read_loop",
         ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
     )  # fmt: skip
-    step = 4 * lanes * _STREAMS
     turns, number = size // step, max(1, _SAMPLE_BYTES // size)
     blocks = [zeros(size) for _ in range(threads)]
     calls = [partial(call, b.ctypes.data, turns, number) for b in blocks]
@@ -98,10 +98,11 @@ def _best_together(calls: Sequence[Callable[[], object]], repeats: int) -> float
     return min(map(max, turns))
 
 
-def _read_loop(lanes: int) -> str:
-    """LLVM IR of ``float read_loop(const float *p, int64 n, int64 rounds)``.
+def read_loop(lanes: int) -> tuple[str, int]:
+    """LLVM IR of a function that reads memory, and the bytes of a group.
 
-    It adds up ``n`` groups of vectors, from first to last, ``rounds`` times.
+    ``float read_loop(const float *p, int64 n, int64 rounds)`` adds up ``n`` groups of vectors,
+    from first to last, ``rounds`` times.
     """
     kind = f"<{lanes} x float>"
     several = range(_STREAMS)
@@ -141,4 +142,4 @@ def _read_loop(lanes: int) -> str:
         "}",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(lines), 4 * lanes * _STREAMS
