@@ -39,6 +39,19 @@ def dense() -> te.ComputeDAG:
     return te.ComputeDAG([x, w, b, out])
 
 
+def dense_of_bytes() -> te.ComputeDAG:
+    """Sums of integers and a bias, which whole tiles start from."""
+    x, w = tensor("x", S, 12, dtype="uint8"), tensor("w", 12, 40, dtype="int8")
+    b, k = tensor("b", 40, dtype="int32"), te.reduce_axis(12, "k")
+
+    def product(i: te.Expr, j: te.Expr) -> te.Expr:
+        return te.sum(te.cast("int32", x[i, k]) * te.cast("int32", w[k, j]), k)
+
+    y = te.compute((S, 40), product, "y")
+    out = te.compute(y.shape, lambda i, j: te.relu(y[i, j] + b[j]), "out")
+    return te.ComputeDAG([x, w, b, out])
+
+
 def dense_of_batches() -> te.ComputeDAG:
     x, w = tensor("x", B, S, 17), tensor("w", 17, 23)
     return te.ComputeDAG([x, w, matmul(x, w, "y")])
@@ -256,7 +269,7 @@ def positions() -> te.ComputeDAG:
 KNOWN_WINDOWS = (conv_of_batches, conv_along_rows)
 ANY_WINDOWS = (strided_pooling, depthwise, strided_windows, conv_of_any_size)
 FAMILIES: tuple[Callable[[], te.ComputeDAG], ...] = (
-    dense, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
+    dense, dense_of_bytes, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
     probabilities_times_values, softmax, layer_norm, mean_over_positions, elementwise, turned,
     joined, conv, strided_conv, pooling, global_pooling, positions, conv_of_batches,
     conv_along_rows, conv_of_any_size, strided_pooling, depthwise, strided_windows, wrapped,

@@ -111,7 +111,7 @@ class RegisterTile:
     def finish(self) -> Stmt:
         """Finished sums are stored behind their epilogue, others kept for the next visit."""
         partial = self.partial
-        held = held_sums(self.ctx, self.version.loops, partial) if self.version.rare else None
+        held = self._held
         if held is not None and (partial is None or held is not partial.buffer):
             return self.each_point(lambda point: Store(held, self._place(point), self.sum(point)))
         if partial is None or partial.written == "visit":
@@ -167,9 +167,18 @@ class RegisterTile:
         return (copy, *where) if self.turns else where
 
     @property
+    def _held(self) -> Buffer | None:
+        """Where sums wait for an epilogue that several versions share."""
+        if not self.version.rare:
+            return None
+        return held_sums(self.ctx, self.version.loops, self.partial)
+
+    @property
     def _started(self) -> Started | None:
-        """What sums start from, where registers hold them until their epilogue."""
-        if self.turns or (self.partial is not None and self.partial.written != "last"):
+        """What sums start from, where registers hold them until their own epilogue."""
+        if self.turns or self._held is not None:
+            return None
+        if self.partial is not None and self.partial.written != "last":
             return None
         return Started.of(self.version.loops.block)
 
