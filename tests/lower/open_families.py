@@ -269,8 +269,9 @@ def positions() -> te.ComputeDAG:
 KNOWN_WINDOWS = (conv_of_batches, conv_along_rows)
 ANY_WINDOWS = (strided_pooling, depthwise, strided_windows, conv_of_any_size)
 FAMILIES: tuple[Callable[[], te.ComputeDAG], ...] = (
-    dense, dense_of_bytes, dense_of_batches, dense_of_merged_rows, two_dense, scores, scores_of_turned_keys,
-    probabilities_times_values, softmax, layer_norm, mean_over_positions, elementwise, turned,
-    joined, conv, strided_conv, pooling, global_pooling, positions, conv_of_batches,
-    conv_along_rows, conv_of_any_size, strided_pooling, depthwise, strided_windows, wrapped,
+    dense, dense_of_bytes, dense_of_batches, dense_of_merged_rows, two_dense, scores,
+    scores_of_turned_keys, probabilities_times_values, softmax, layer_norm, mean_over_positions,
+    elementwise, turned, joined, conv, strided_conv, pooling, global_pooling, positions,
+    conv_of_batches, conv_along_rows, conv_of_any_size, strided_pooling, depthwise,
+    strided_windows, wrapped,
 )  # fmt: skip
