@@ -72,7 +72,9 @@ def _padded_by_itself(g: Maker) -> str:
     for count in (0, 1):
         attrs = {"pads": [1, 0, 1, 0], "ceil_mode": 1, "count_include_pad": count}
         c = g.node("AveragePool", c, kernel_shape=[4, 2], strides=[3, 1], **attrs)
-    means = (g.node("GlobalAveragePool", g.relu(v)) for v in (y, z))
+    both = {"auto_pad": "SAME_LOWER", "ceil_mode": 1}
+    v = g.node("MaxPool", "x", kernel_shape=[3, 2], strides=[2, 1], **both)
+    means = (g.node("GlobalAveragePool", g.relu(p)) for p in (y, z, v))
     return g.node("Concat", *means, g.node("GlobalAveragePool", c), axis=1)
 
 

@@ -24,6 +24,7 @@ from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.windows import POSITIONS, ceil_pads, same_pads
 from tilework.index.extents import Extent, known, known_shape
 from tilework.index.strides import row_major
+from tilework.index.symbols import is_static
 
 
 def window(
@@ -195,7 +196,8 @@ def _pooling(
     rank, kernel = _spatial_rank(shape), tuple(a["kernel_shape"])
     strides, pads, dilation = window(a, shape[2:], kernel)
     whole = pads
-    if a.get("ceil_mode", 0):
+    of_runs = a.get("auto_pad", "NOTSET").startswith("SAME") and not is_static(shape[2:])
+    if a.get("ceil_mode", 0) and not of_runs:  # there what is behind is enough for all windows
         whole = ceil_pads(shape[2:], kernel, strides, pads, dilation)
     common = {"kernel": kernel, "strides": strides, "pads": whole, "layout": "NCHW"}
     return rank, pads, dilation, common
