@@ -70,9 +70,7 @@ class FamilySketch:
     def _elsewhere(self, rows: Rows, others: Sequence[Sketch]) -> NDArray[np.bool_]:
         """Which rows that are valid at one point are so at others."""
         ok = np.ones(len(rows), bool)
-        left = np.arange(len(rows))
-        if min(self._steady) >= 0:
-            left = np.flatnonzero((rows[:, self._fused] > self._steady).any(axis=1))
+        left = np.flatnonzero(~self.settled(rows))
         for view in others if len(left) else ():
             good = view.valid(rows[left])
             ok[left[~good]] = False
@@ -103,15 +101,17 @@ class FamilySketch:
 
     @cached_property
     def _steady(self) -> list[int]:
-        """Up to how many loops of each block rows may fuse that are valid everywhere or nowhere."""
+        """By block, up to how many loops a row may fuse that is valid everywhere or nowhere."""
         first = self.views[0]
         on, space = on_one_core(first.target, first.slabs), space_of(first.target)
         return [space.steady(block, on) for block in first.blocks]
 
-    @cached_property
-    def _fused(self) -> list[int]:
-        """The columns that say how many loops of each block are fused."""
-        return [d.columns[0] for d in self.views[0].decisions if d.kind == "parallel"]
+    def settled(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which rows of the sketch's tables are valid at all points or at none."""
+        if min(self._steady) < 0:
+            return np.zeros(len(rows), bool)
+        fused = [d.columns[0] for d in self.views[0].decisions if d.kind == "parallel"]
+        return np.asarray((rows[:, fused] <= self._steady).all(axis=1))
 
     @property
     def at_ends(self) -> FamilySketch:

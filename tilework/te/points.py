@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from operator import is_
 from typing import Any, TypeVar, cast
 
@@ -42,7 +42,14 @@ def seen_at(at: Point) -> Exchange:
 
 def exchange_symbols(by: Mapping[Symbol, Symbol]) -> Exchange:
     """Computations of other symbols."""
-    return Exchange(lambda extent: substituted(extent, by))
+    pairs = tuple(by.items())
+    return Exchange(lambda extent: _substituted(extent, pairs))
+
+
+@lru_cache(1 << 12)
+def _substituted(extent: Extent, by: tuple[tuple[Symbol, Symbol], ...]) -> Extent:
+    """Kept: tasks of a network have extents in common."""
+    return substituted(extent, dict(by))
 
 
 class Exchange:
@@ -116,7 +123,8 @@ class Exchange:
             shape = self._value(op.shape)
             return op if shape is op.shape else replace(op, shape=shape)
         axes, body = self._value(op.axes), self._expr(op.body)
-        return op if axes is op.axes and body is op.body else replace(op, axes=axes, body=body)
+        same = axes is op.axes and body is op.body
+        return op if same else Compute(op.name, axes, body, op.attrs)
 
     def _tensor(self, old: Tensor) -> Tensor:
         op = self._op(old.op)
@@ -129,7 +137,9 @@ class Exchange:
         match node:
             case x.Axis():
                 extent = self.extent(node.extent)
-                return node if extent is node.extent else replace(node, extent=extent)
+                if extent is node.extent:
+                    return node
+                return x.Axis(node.dtype, node.name, extent, node.kind)
             case x.Const(value=Symbolic() as extent):
                 return x.Const(node.dtype, self.extent(extent))
             case x.Cast() | x.Binary(op="/"):
