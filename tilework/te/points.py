@@ -108,7 +108,7 @@ class Exchange:
             case Mapping():
                 return {self._value(k): self._value(v) for k, v in old.items()}
         if id(old) not in self._values:
-            parts = tuple([getattr(old, name) for name in _fields(type(old))])
+            parts = tuple([getattr(old, name) for name in _fields(old.__class__)])
             new = self._value(parts)
             self._values[id(old)] = old, old if new is parts else type(old)(*new)
         return self._values[id(old)][1]
@@ -152,7 +152,7 @@ class Exchange:
                 if axes is node.axes:
                     return None
                 pairs = zip(node.limits, kids[1:], strict=True)
-                limits = tuple((self._expr(a), n) for (a, _), n in pairs)
+                limits = tuple((self._value(a), n) for (a, _), n in pairs)
                 return x.Reduce(node.dtype, node.kind, kids[0], axes, limits)
         return None
 
