@@ -9,6 +9,7 @@ from tests.lower.open_families import FAMILIES
 from tilework.model.draft import draft_of
 from tilework.model.family import family_of, looked_at
 from tilework.space import SearchSpace
+from tilework.space.decision import around
 from tilework.space.twins import alike
 from tilework.space.views import views_at
 from tilework.target import Target
@@ -37,7 +38,7 @@ def test_views_are_what_rules_derive(make, target):
 
 
 @pytest.mark.parametrize("cores", [1, 4])
-def test_rows_of_steady_sketches_are_valid_at_all_points_or_at_none(cores):
+def test_settled_rows_are_valid_at_all_points_or_at_none(cores):
     """Of the tables of all points."""
     rng, steady = np.random.default_rng(0), set()
     target = Target(f"llvm -mcpu=haswell -num-cores={cores}")
@@ -45,11 +46,24 @@ def test_rows_of_steady_sketches_are_valid_at_all_points_or_at_none(cores):
         for sketch in family_of(SearchTask(make(), target)):
             tables = [view.decisions for view in sketch.views]
             rows = np.concatenate([_of_tables(rng, own, 500) for own in tables])
-            judged = [view.valid(rows) for view in sketch.views]
+            settled = sketch.settled(rows)
+            judged = [view.valid(rows[settled]) for view in sketch.views]
+            assert all(np.array_equal(judged[0], other) for other in judged)
+            assert settled.all() or not sketch.steady
             steady.add(sketch.steady)
-            if sketch.steady:
-                assert all(np.array_equal(judged[0], other) for other in judged)
     assert steady == {True, False}
+
+
+def test_neighbours_are_valid_at_all_points():
+    target = Target("llvm -mcpu=haswell -num-cores=4")
+    for make in FAMILIES:
+        for sketch in family_of(SearchTask(make(), target))[:2]:
+            rows = sketch.sample(np.random.default_rng(0), 3)
+            tables = [(d.columns, d.choices) for view in sketch.views for d in view.decisions]
+            for row, near in zip(rows, sketch.neighbours(rows) if len(rows) else (), strict=True):
+                other = around(row[None], tables)[0]
+                other = other[(other != row).any(axis=1)]
+                assert np.array_equal(near, np.unique(other[sketch.valid(other)], axis=0))
 
 
 def _of_tables(rng, decisions, count):

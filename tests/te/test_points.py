@@ -9,7 +9,7 @@ from tilework import te
 from tilework.errors import UnknownExtent
 from tilework.index.symbols import symbol, symbols_of
 from tilework.te.evaluate import evaluate
-from tilework.te.points import at_point
+from tilework.te.points import at_point, seen_at
 from tilework.te.serial import DagFormatError, dag_from_json, dag_to_json
 
 
@@ -38,6 +38,23 @@ def test_at_a_point_it_is_the_static_one():
         given = [rng.random(t.shape, np.float32) for t in static.inputs]
         (ours,), (theirs,) = evaluate(at_point(dag, at), given), evaluate(static, given)
         assert np.array_equal(ours, theirs)
+
+
+def test_what_holds_no_other_extent_stays_what_it_is():
+    seq = symbol("seq", 1, 512, (16, 128))
+    w, scale = te.placeholder((8,), "w"), te.placeholder((seq,), "scale")
+    twice = te.compute((8,), lambda i: w[i] * 2.0, "twice")
+    out = te.compute((seq, 8), lambda n, i: scale[n] * twice[i], "out")
+    dag, (s,) = te.ComputeDAG([w, scale, out]), symbols_of([seq])
+    there = seen_at({s: 16})
+    seen = there.dag(dag)
+    same = [new is old for new, old in zip(seen.ops, dag.ops, strict=True)]
+    assert same == [op in (w.op, twice.op) for op in dag.ops]
+    assert seen.compute_ops[-1].axes[0].typical == 16 and out.op.axes[0].typical == 128
+    held = {"stages": (twice.op, out.op), "axes": frozenset(out.op.axes)}
+    assert there.of(held)["stages"] == (twice.op, seen.compute_ops[-1])
+    assert there.of(held)["axes"] == set(seen.compute_ops[-1].axes)
+    assert seen_at({s: 16}).of((w, twice.op, None, "text")) == (w, twice.op, None, "text")
 
 
 def test_keys_tell_ranges_and_names_apart():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NewType, TypeVar
 
 import numpy as np
@@ -48,9 +49,12 @@ def known_shape(shape: Iterable[Extent]) -> tuple[int, ...]:
 
 def typical(extent: Extent) -> Typical:
     """Where a search looks at an extent: the middle one of each symbol's typical values."""
-    if isinstance(extent, Symbolic):
-        return Typical(extent.value({s: s.typical for s in extent.symbols}))
-    return Typical(extent)
+    return _typical(extent) if isinstance(extent, Symbolic) else Typical(extent)
+
+
+@lru_cache(1 << 12)
+def _typical(extent: Symbolic) -> Typical:
+    return Typical(extent.value({s: s.typical for s in extent.symbols}))
 
 
 def most(extent: Extent) -> int:

@@ -53,26 +53,40 @@ class FamilySketch:
         """Up to ``n`` random rows that are valid at all points, as many drawn at each."""
         each = -(-n // len(self.views))
         drawn = [view.sample(rng, each) for view in self.views]
-        for i, own in enumerate(drawn if not self.steady else ()):
-            for j, other in enumerate(self.views):
-                own = own if i == j else own[other.valid(own)]
-            drawn[i] = own
+        for i, own in enumerate(drawn):
+            drawn[i] = own[self._elsewhere(own, (*self.views[:i], *self.views[i + 1 :]))]
         return ascending(np.concatenate(drawn))
 
     def neighbours(self, rows: Rows) -> list[Rows]:
         """Of each row, those that differ from it in one decision, by the choices of any point."""
         near = around(rows, self._choices)
-        good = (near != rows[:, None]).any(axis=2)
-        some = self.views[:1] if self.steady else self.views
-        good[good] = np.logical_and.reduce([view.valid(near[good]) for view in some])
-        return [ascending(own[some]) for own, some in zip(near, good, strict=True)]
+        of, which = (near != rows[:, None]).any(axis=2).nonzero()
+        near = np.column_stack([of.astype(near.dtype), near[of, which]])
+        near = near[self.views[0].valid(near[:, 1:])]
+        near = ascending(near[self._elsewhere(near[:, 1:], self.views[1:])])
+        ends = np.searchsorted(near[:, 0], np.arange(1, len(rows)))
+        return np.split(near[:, 1:], ends)
+
+    def _elsewhere(self, rows: Rows, others: Sequence[Sketch]) -> NDArray[np.bool_]:
+        """Which rows that are valid at one point are so at others."""
+        ok = np.ones(len(rows), bool)
+        left = np.flatnonzero(~self.settled(rows))
+        for view in others if len(left) else ():
+            good = view.valid(rows[left])
+            ok[left[~good]] = False
+            left = left[good]
+        return ok
 
     def canonical(self, rows: Rows) -> Rows:
         """The rows without what has no effect at any point."""
-        first, *more = (view.canonical(rows) for view in self.views)
-        for plain in more:
-            first = np.where(first == plain, first, rows)
-        return first
+        out: Rows | None = None
+        for view in self.views:
+            plain = view.canonical(rows)
+            if (plain == rows).all():
+                return rows
+            out = plain if out is None else np.where(out == plain, out, rows)
+        assert out is not None
+        return out
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are programs within the limits at all points."""
@@ -82,9 +96,22 @@ class FamilySketch:
     @cached_property
     def steady(self) -> bool:
         """Whether rows of the sketch's tables are valid at all points or at none."""
+        most = (len(block.parallel_loops) for block in self.views[0].blocks)
+        return all(n >= loops for n, loops in zip(self._steady, most, strict=True))
+
+    @cached_property
+    def _steady(self) -> list[int]:
+        """By block, up to how many loops a row may fuse that is valid everywhere or nowhere."""
         first = self.views[0]
         on, space = on_one_core(first.target, first.slabs), space_of(first.target)
-        return all(space.steady(block, on) for block in first.blocks)
+        return [space.steady(block, on) for block in first.blocks]
+
+    def settled(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which rows of the sketch's tables are valid at all points or at none."""
+        if min(self._steady) < 0:
+            return np.zeros(len(rows), bool)
+        fused = [d.columns[0] for d in self.views[0].decisions if d.kind == "parallel"]
+        return np.asarray((rows[:, fused] <= self._steady).all(axis=1))
 
     @property
     def at_ends(self) -> FamilySketch:
@@ -100,11 +127,13 @@ class FamilySketch:
     @cached_property
     def _choices(self) -> list[tuple[tuple[int, ...], Rows]]:
         """Of each decision its columns, and its choices at any point."""
-        each = zip(*(view.decisions for view in self.views), strict=True)
-        return [
-            (alike_ones[0].columns, ascending(np.concatenate([d.choices for d in alike_ones])))
-            for alike_ones in each
-        ]
+        out = []
+        for alike_ones in zip(*(view.decisions for view in self.views), strict=True):
+            tables = {id(d.choices): d.choices for d in alike_ones}  # most are one and the same
+            first, *others = tables.values()
+            own = ascending(np.concatenate([first, *others])) if others else first
+            out.append((alike_ones[0].columns, own))
+        return out
 
 
 @frozen

@@ -58,12 +58,13 @@ class Space(Protocol):
     def valid(self, nest: BlockNest, target: Any) -> NDArray[np.bool_]:
         """Which rows are programs within the target's limits."""
 
-    def steady(self, block: Block, target: Any) -> bool:
-        """Whether `valid` says the same of rows of a block's tables wherever it is looked at.
+    def steady(self, block: Block, target: Any) -> int:
+        """Up to how many loops a row may fuse of which `valid` says the same wherever it is.
 
-        By default that is not known: it is asked everywhere.
+        Of rows of the block's tables, looked at at any point; -1 where it does so of no row. By
+        default that is not known: it is asked everywhere.
         """
-        return False
+        return -1
 
     def canonical(self, nest: BlockNest, target: Any) -> dict[str, Ints]:
         """Columns, by the kind of their decision, without what has no effect on the program.

@@ -39,13 +39,11 @@ class RowSampling:
         total = 0
         for _ in range(_MAX_SAMPLING_ROUNDS):
             rows = self.drawn(rng, 2 * (n - total) + 16)
-            most = 3 * (n - total) // 2
-            for some in (rows[:most], rows[most:]):  # two of three are good in most sketches
-                good = np.flatnonzero(self._programs.within_limits(self._programs.parts(some)))
-                kept.append(some[good[: n - total]])
-                total += len(kept[-1])
-                if total >= n:
-                    return np.concatenate(kept)
+            good = np.flatnonzero(self._programs.within_limits(self._programs.parts(rows)))
+            kept.append(rows[good[: n - total]])
+            total += len(kept[-1])
+            if total >= n:
+                return np.concatenate(kept)
         kept.append(self._block_by_block(rng, n - total))
         return np.concatenate(kept)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -68,8 +68,13 @@ def spatial_table(extent: int, levels: int, inner: tuple[int, ...]) -> IntArray:
     return np.array(rows, dtype=np.int32).reshape(len(rows), levels)
 
 
-def column(choices: Sequence[int] | IntArray) -> IntArray:
+def column(choices: Iterable[int]) -> IntArray:
     """Choices of a single number, one row each."""
+    return _column(tuple(choices))
+
+
+@lru_cache(maxsize=1024)
+def _column(choices: tuple[int, ...]) -> IntArray:
     return np.array(choices, np.int32).reshape(-1, 1)
 
 

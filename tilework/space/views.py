@@ -1,7 +1,7 @@
 """Sketches of extents that a run decides, looked at elsewhere: where other extents are typical.
 
-The code of a row is the same wherever it is looked at, and rules look at no typical extent. So
-what they have decided holds there, and only nests are built anew.
+The code of a row is the same wherever it is looked at: neither rules nor capabilities look at a
+typical extent. So what they have decided holds there, and blocks are the same of other extents.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ from dataclasses import replace
 from typing import overload
 
 from tilework.index.symbols import Point
-from tilework.space.nests import blocks_of
-from tilework.space.protocol import space_of
 from tilework.space.sketch import Sketch
-from tilework.space.slabs import on_one_core
-from tilework.space.state import State
-from tilework.te.analysis import AccessAnalysis
 from tilework.te.points import Exchange, seen_at
 
 
@@ -61,13 +56,9 @@ def views_at(sketches: Iterable[Sketch], points: Iterable[Point]) -> list[Views]
 
 
 def _view(sketch: Sketch, there: Exchange) -> Sketch:
-    slabs, space = sketch.slabs, space_of(sketch.target)
+    slabs = sketch.slabs
     if slabs is not None:
-        whole, counts = there.dag(slabs.whole), tuple(map(there.extent, slabs.counts))
+        whole, counts = there.dag(slabs.whole), there.of(slabs.counts)
         slabs = replace(slabs, whole=whole, part=there.dag(slabs.part), counts=counts)
-    dag = there.dag(sketch.dag)
-    plans = {there.stage(op): plan.moved(there.stage) for op, plan in sketch.plans.items()}
-    on = on_one_core(sketch.target, slabs)
-    state = State(AccessAnalysis.of(dag), on, space.tiling, plans=plans)
-    blocks = blocks_of(state, space.capabilities(on))
-    return replace(sketch, blocks=blocks, dag=dag, plans=plans, slabs=slabs)
+    blocks, plans = there.of(sketch.blocks), there.of(sketch.plans)
+    return replace(sketch, blocks=blocks, dag=there.dag(sketch.dag), plans=plans, slabs=slabs)

@@ -73,14 +73,17 @@ def valid(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     return ok
 
 
-def steady(block: Block, target: CpuTarget) -> bool:
-    """Whether `valid` says the same of a block's rows wherever its open extents are looked at.
+def steady(block: Block, target: CpuTarget) -> int:
+    """How many fused loops leave what `valid` says of a row the same wherever it is looked at.
 
-    Not where buffers, pieces of a sum, or what threads share are as long as an open axis is there.
+    None where buffers or pieces of a sum are as long as an open axis is there; and only outer
+    loops where whether deeper ones need be fused hangs on how long the outer ones are.
     """
-    shared = target.num_cores > 1 and len(block.parallel_loops) > len(block.parallel_axes)
-    special = block.attached or block.matrix or block.transform or block.ragged
-    return not (shared or special or any(axis.open for axis in block.reduce))
+    if block.attached or block.matrix or block.transform or block.ragged:
+        return -1
+    if any(axis.open for axis in block.reduce):
+        return -1
+    return len(block.parallel_axes if target.num_cores > 1 else block.parallel_loops)
 
 
 def _covers(axes: tuple[Axis, ...], lanes: int, covered: Ints) -> NDArray[np.bool_]:
