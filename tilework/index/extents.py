@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NewType, TypeVar
 
 import numpy as np
@@ -49,8 +50,13 @@ def known_shape(shape: Iterable[Extent]) -> tuple[int, ...]:
 def typical(extent: Extent) -> Typical:
     """Where a search looks at an extent: the middle one of each symbol's typical values."""
     if isinstance(extent, Symbolic):
-        return Typical(extent.value({s: s.typical for s in extent.symbols}))
+        return _typical(extent)
     return Typical(extent)
+
+
+@lru_cache(1 << 16)
+def _typical(extent: Symbolic) -> Typical:
+    return Typical(extent.value({s: s.typical for s in extent.symbols}))
 
 
 def most(extent: Extent) -> int:

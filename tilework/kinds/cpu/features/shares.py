@@ -61,8 +61,11 @@ def _uneven(nest: BlockNest, tiles: dict[Axis, Floats], chunks: Floats, cores: i
             covered = np.multiply.reduce(tiles[a], axis=0)
             full = np.where(cut, full * a.typical / covered, full)
             some |= cut
+    if not some.any():
+        return np.ones(nest.count)
     work = chunks * full  # in whole iterations
     whole = np.floor(work)
-    last = np.where(whole % cores > 0, 1.0, work - whole)
-    slowest = np.maximum(whole // cores + last, work / cores + 0.5 - 0.5 / cores)
+    rounds = np.floor(whole / cores)
+    last = np.where(whole > rounds * cores, 1.0, work - whole)
+    slowest = np.maximum(rounds + last, work / cores + 0.5 - 0.5 / cores)
     return np.where(some, np.minimum(slowest * cores / work, cores), 1.0)
