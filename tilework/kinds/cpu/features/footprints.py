@@ -234,15 +234,27 @@ class Walk:
 
         Or of one access for all of them in a state; in several, one after the other.
         """
-        rows, lying = self._rows[:, of, states], self.lying
+        lying = self.lying
         if some is None:
+            rows = self._rows[:, of, states]
             columns = widths.take(rows, axis=0).reshape(len(rows), -1)
         else:
-            rows = rows * widths.shape[1]
-            columns = widths.take(rows + some)
-        ends = lying.ends[:, of]
+            rows = self._flat.take(of * self._rows.shape[2] + states, axis=1)
+            rows *= widths.shape[1]
+            rows += some
+            columns = widths.take(rows)
+        ends = lying.ends.take(of, axis=1)
         whole = whole_rows(columns, ends if isinstance(of, np.ndarray) else ends[:, None])
         return Runs(lying, of, columns, whole)
+
+    def row_lines(self, of: Places, widths: Floats, states: Places, some: Places) -> Floats:
+        """At least so many lines a run has, by its last dimension; arguments as of `runs`."""
+        rows = self._flat[0].take(of * self._rows.shape[2] + states)
+        rows *= widths.shape[1]
+        rows += some
+        lines = widths.take(rows)
+        lines *= self.lying.lines[of]
+        return np.maximum(lines, 1.0, out=lines)
 
     @cached_property
     def lying(self) -> Lying:
@@ -262,6 +274,11 @@ class Walk:
         for i, one in enumerate(touched):
             out[: len(one.rows), i] = one.rows
         return out
+
+    @cached_property
+    def _flat(self) -> Places:
+        """The same as D x (A states)."""
+        return self._rows.reshape(len(self._rows), -1)
 
     @cached_property
     def once(self) -> Places:
