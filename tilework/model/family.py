@@ -54,17 +54,14 @@ class FamilySketch:
         each = -(-n // len(self.views))
         drawn = [view.sample(rng, each) for view in self.views]
         for i, own in enumerate(drawn if not self.steady else ()):
-            for j, other in enumerate(self.views):
-                own = own if i == j else own[other.valid(own)]
-            drawn[i] = own
+            drawn[i] = own[_within([v for j, v in enumerate(self.views) if i != j], own)]
         return ascending(np.concatenate(drawn))
 
     def neighbours(self, rows: Rows) -> list[Rows]:
         """Of each row, those that differ from it in one decision, by the choices of any point."""
         near = around(rows, self._choices)
         good = (near != rows[:, None]).any(axis=2)
-        some = self.views[:1] if self.steady else self.views
-        good[good] = np.logical_and.reduce([view.valid(near[good]) for view in some])
+        good[good] = _within(self.views[:1] if self.steady else self.views, near[good])
         return [ascending(own[some]) for own, some in zip(near, good, strict=True)]
 
     def canonical(self, rows: Rows) -> Rows:
@@ -105,6 +102,14 @@ class FamilySketch:
             (alike_ones[0].columns, ascending(np.concatenate([d.choices for d in alike_ones])))
             for alike_ones in each
         ]
+
+
+def _within(views: Sequence[Sketch], rows: Rows) -> NDArray[np.bool_]:
+    """Which rows of table entries are within the limits in all of some views."""
+    ok = np.ones(len(rows), bool)
+    for programs in (view.programs for view in views if ok.any()):
+        ok[ok] = programs.within_limits(programs.parts(rows[ok]))
+    return ok
 
 
 @frozen
