@@ -252,8 +252,7 @@ class Walk:
         rows = self._flat[0].take(of * self._rows.shape[2] + states)
         rows *= widths.shape[1]
         rows += some
-        lines = widths.take(rows)
-        lines *= self.lying.lines[of]
+        lines: Floats = widths.take(rows) * self.lying.lines[of]
         return np.maximum(lines, 1.0, out=lines)
 
     @cached_property
