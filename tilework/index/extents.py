@@ -49,10 +49,12 @@ def known_shape(shape: Iterable[Extent]) -> tuple[int, ...]:
 
 def typical(extent: Extent) -> Typical:
     """Where a search looks at an extent: the middle one of each symbol's typical values."""
-    return _typical(extent) if isinstance(extent, Symbolic) else Typical(extent)
+    if isinstance(extent, Symbolic):
+        return _typical(extent)
+    return Typical(extent)
 
 
-@lru_cache(1 << 12)
+@lru_cache(1 << 16)
 def _typical(extent: Symbolic) -> Typical:
     return Typical(extent.value({s: s.typical for s in extent.symbols}))
 

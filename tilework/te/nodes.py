@@ -13,7 +13,6 @@ from typing import Any
 from tilework.dtypes import integer_range, is_float
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, Typical, known, most, typical
-from tilework.index.strides import row_major
 from tilework.index.symbols import Symbolic
 from tilework.once import cached_property
 from tilework.te.arithmetic import Expr, ExprLike, wrap
@@ -34,7 +33,7 @@ class Axis(Expr):
         """The extent as a number; see `tilework.index.extents.known`."""
         return known(self.extent)
 
-    @property
+    @cached_property
     def open(self) -> bool:
         """Whether a run decides the extent."""
         return isinstance(self.extent, Symbolic)
@@ -226,7 +225,8 @@ class Tensor:
     @property
     def open_strides(self) -> tuple[bool, ...]:
         """Of each dimension, whether a run decides how far its neighbours lie apart."""
-        return tuple(isinstance(n, Symbolic) for n in row_major(self.shape))
+        last = max((d for d, n in enumerate(self.shape) if isinstance(n, Symbolic)), default=0)
+        return tuple([d < last for d in range(self.ndim)])
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Read:
         idx = indices if isinstance(indices, tuple) else (indices,)

@@ -144,8 +144,8 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     of an axis do whose extent a run decides, has no number of iterations to share out.
     """
     block, outer = nest.block, len(nest.block.parallel_axes)
-    ok = nest.parallel <= len(block.parallel_loops)
-    deeper = nest.parallel > outer
+    parallel = nest.parallel
+    ok, deeper = parallel <= len(block.parallel_loops), parallel > outer
     if not deeper.any():
         return ok
     chunks, last = np.ones(nest.count, np.int64), np.full(nest.count, -1)
@@ -157,13 +157,13 @@ def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:
     for i, (axis, level) in reversed(list(enumerate(block.parallel_loops[outer:]))):
         extents = nest.tiles[axis]
         if axis.typical > 1 or extents[level].max() > 1:  # tiles may be larger than a small axis
-            inside = np.multiply.reduce(extents[level + 1 :], axis=0)
-            over = np.multiply.reduce(extents, axis=0) - axis.typical
-            if axis.open:
-                over = inside
-            fused = (nest.parallel > outer + i) & (extents[level] > 1)
+            fused = (parallel > outer + i) & (extents[level] > 1)
             first = np.where(fused, np.minimum(first, i % outer), first)
-            ok &= ~(fused & (over >= inside))
+            if not axis.open:
+                inside = np.multiply.reduce(extents[level + 1 :], axis=0)
+                over = np.multiply.reduce(extents, axis=0) - axis.typical
+                fused &= over >= inside
+            ok &= ~fused
     needed = (chunks < _CHUNKS_PER_CORE * target.num_cores) & (first < last)
     return np.asarray(ok & (~deeper | needed))
 

@@ -6,6 +6,7 @@ Every quantity is an array of length P. Nothing here looks at one candidate at a
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -98,9 +99,9 @@ class BlockCost:
     @cached_property
     def compute(self) -> Floats:
         """Instruction throughput, latency and loop overhead of the register tiles."""
-        shape, machine, transform = self._shape, self.machine, self.nest.block.transform
-        if transform is not None:
-            vector = transform_cycles(self._facts, transform, machine)
+        shape, machine = self._shape, self.machine
+        if self.nest.block.transform is not None:
+            vector = transform_cycles(self._facts, self.nest.block.transform, machine)
             return shape.tiles * (shape.vectors * vector)
         if self.nest.block.scatter is not None:
             each = term_cycles(self.nest.block, shape, self._facts, machine)
@@ -349,6 +350,7 @@ def _sums_moved(nest: BlockNest, machine: Machine) -> Floats:
     return np.asarray(near + far)
 
 
+@lru_cache(maxsize=1024)
 def transform_cycles(facts: BlockFacts, transform: Transform, machine: Machine) -> float:
     """Cycles of a vector of a transform: operations or loads, and conditions at the border."""
     reads_, _ = transform.points()

@@ -7,8 +7,8 @@ states of all candidates together.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -234,15 +234,26 @@ class Walk:
 
         Or of one access for all of them in a state; in several, one after the other.
         """
-        rows, lying = self._rows[:, of, states], self.lying
+        lying = self.lying
         if some is None:
+            rows = self._rows[:, of, states]
             columns = widths.take(rows, axis=0).reshape(len(rows), -1)
         else:
-            rows = rows * widths.shape[1]
-            columns = widths.take(rows + some)
-        ends = lying.ends[:, of]
+            rows = self._flat.take(of * self._rows.shape[2] + states, axis=1)
+            rows *= widths.shape[1]
+            rows += some
+            columns = widths.take(rows)
+        ends = lying.ends.take(of, axis=1)
         whole = whole_rows(columns, ends if isinstance(of, np.ndarray) else ends[:, None])
         return Runs(lying, of, columns, whole)
+
+    def row_lines(self, of: Places, widths: Floats, states: Places, some: Places) -> Floats:
+        """At least so many lines a run has, by its last dimension; arguments as of `runs`."""
+        rows = self._flat[0].take(of * self._rows.shape[2] + states)
+        rows *= widths.shape[1]
+        rows += some
+        lines: Floats = widths.take(rows) * self.lying.lines[of]
+        return np.maximum(lines, 1.0, out=lines)
 
     @cached_property
     def lying(self) -> Lying:
@@ -264,6 +275,11 @@ class Walk:
         return out
 
     @cached_property
+    def _flat(self) -> Places:
+        """The same as D x (A states)."""
+        return self._rows.reshape(len(self._rows), -1)
+
+    @cached_property
     def once(self) -> Places:
         """Which count of `passes` is that of each access."""
         return np.array([int(a.once) for a in self.accesses], np.intp)
@@ -273,42 +289,45 @@ class Walk:
         numbers: dict[object, int] = {}
         dimensions: list[_Dimension] = []
         touched = []
-        moving = {a for a, _ in self.loops}
-        states_of = cache(self._states)
-
-        @cache
-        def seen_in(few: frozenset[Axis], more: frozenset[Axis]) -> Places | None:
-            """The state of some axes in each state of more of them; None if these are as many."""
-            if few == more:
-                return None
-            states = states_of(more)
-            ends = states.searchsorted(np.arange(1, states[-1] + 2)) - 1  # of each, the last one
-            return states_of(few).take(ends)
-
+        count, run = len(self.loops), dict[Axis, int]()
+        for k, (a, _) in enumerate(self.loops):
+            run[a] = run.get(a, 0) | 1 << k
         rows = 0
         for access in self.accesses:
-            states = frozenset(moving & access.axes)
+            all_of = sum([run.get(a, 0) for a in access.axes])
+            at = _states(count, all_of)
             dims, places = [], []
             for i, dim in enumerate(access.dims):
                 last = i == len(access.dims) - 1 and not access.packed
                 terms = frozenset(dim.items()) if dim is not None else None
                 key = (terms, access.shape[i], access.element_bytes if last else 0)
-                axes = [a for a in dim or () if a in moving]
-                own = frozenset(axes)
+                axes = [a for a in dim or () if a in run]
+                own = sum([run[a] for a in axes])
                 number = numbers.setdefault(key, len(dimensions))
                 if number == len(dimensions):
-                    spans = tuple((a, seen_in(frozenset((a,)), own)) for a in axes)
-                    place = slice(rows, rows + int(states_of(own)[-1]) + 1)
+                    spans = tuple([(a, _seen_in(count, run[a], own)) for a in axes])
+                    place = slice(rows, rows + own.bit_count() + 1)
                     dimensions.append(_Dimension(access, i, spans, place))
                     rows = place.stop
                 where = dimensions[number].rows
-                dims.append((where, seen_in(own, states) if own else None))
-                places.append(where.start + states_of(own))
-            at = states_of(states)
+                dims.append((where, _seen_in(count, own, all_of) if own else None))
+                places.append(where.start + _states(count, own))
             each = np.array(places[::-1], np.intp).reshape(-1, len(at))
             touched.append(_Touched(tuple(dims), at, each))
         return tuple(dimensions), tuple(touched)
 
-    def _states(self, axes: Collection[Axis]) -> Places:
-        """How many loops of some axes run in each state."""
-        return np.array([0, *accumulate([a in axes for a, _ in self.loops])], np.intp)
+
+@lru_cache(maxsize=4096)
+def _states(count: int, some: int) -> Places:
+    """How many of some of so many loops, a bit each, run in each state."""
+    return np.array([0, *accumulate([some >> k & 1 for k in range(count)])], np.intp)
+
+
+@lru_cache(maxsize=4096)
+def _seen_in(count: int, few: int, more: int) -> Places | None:
+    """The state of some loops in each state of more of them; None if these are as many."""
+    if few == more:
+        return None
+    states = _states(count, more)
+    ends = states.searchsorted(np.arange(1, states[-1] + 2)) - 1  # of each, the last one
+    return _states(count, few).take(ends)

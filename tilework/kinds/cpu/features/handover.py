@@ -21,6 +21,7 @@ from tilework.dtypes import dtype_bytes
 from tilework.frozen import frozen
 from tilework.index.extents import typicals
 from tilework.kinds.cpu.machine import Machine
+from tilework.once import cached_property
 from tilework.space.blocks import Block
 from tilework.space.nest import BlockRows
 from tilework.te.affine import linear
@@ -34,23 +35,23 @@ NEAR_BYTES = 2 << 20
 
 def handover_cycles(parts: Sequence[BlockRows], machine: Machine) -> list[Floats]:
     """Per nest and row, the cycles that its slowest thread waits for results of earlier nests."""
-    producers: dict[Operation, BlockRows] = {}
+    producers: dict[Operation, _Shared] = {}
     out: list[Floats] = []
     for part in parts:
-        total = part.of_all(np.zeros(part.nest.count))
+        total, shared = part.of_all(np.zeros(part.nest.count)), _Shared(part)
         for read in _handed(part.nest.block) if producers else ():
             producer = producers.get(read.op)
             if producer is None:
                 continue
-            if _apart(producer.nest.block, part.nest.block):
+            if _apart(producer.part.nest.block, part.nest.block):
                 total = total + read.beyond(machine)
             if machine.cores > 1:
-                own = {a: d for d, a in enumerate(producer.nest.block.spatial)}
-                apart = _dimension(producer, own) != _dimension(part, read.dims)
+                own = {a: d for d, a in enumerate(producer.part.nest.block.spatial)}
+                apart = producer.dimension(own) != shared.dimension(read.dims)
                 wait = read.bytes_of(machine) / machine.handover_rate
                 total = total + np.where(apart, wait, 0.0)
         out.append(total)
-        producers[part.nest.block.result] = part
+        producers[part.nest.block.result] = shared
     return out
 
 
@@ -109,15 +110,30 @@ def _axes(index: Expr) -> set[Axis]:
     return set() if form is None else set(form.coefficients)
 
 
-def _dimension(part: BlockRows, dims: Mapping[Axis, int]) -> NDArray[np.int64]:
-    """The dimension that the outermost parallel loop runs over; -1 where one thread does all.
+@frozen(eq=False)
+class _Shared:
+    """What the threads of a nest share out.
 
-    A loop that moves along no dimension of the tensor is -2.
+    Attributes:
+        part: the rows.
     """
-    nest = part.nest
-    dims_of = np.full(nest.count, -1, np.int64)
-    for i, (axis, level) in reversed(list(enumerate(nest.block.parallel_loops))):
-        if axis.typical > 1:
-            here = (nest.parallel > i) & (nest.tiles[axis][level] > 1)
-            dims_of = np.where(here, dims.get(axis, -2), dims_of)
-    return part.of_all(dims_of)
+
+    part: BlockRows
+
+    def dimension(self, dims: Mapping[Axis, int]) -> NDArray[np.int64]:
+        """The dimension that the outermost parallel loop runs over; -1 where one thread does all.
+
+        A loop that moves along no dimension of the tensor is -2.
+        """
+        loops = self.part.nest.block.parallel_loops
+        return np.array([*(dims.get(axis, -2) for axis, _ in loops), -1])[self._outermost]
+
+    @cached_property
+    def _outermost(self) -> NDArray[np.int64]:
+        """Which loop the outermost parallel one of each row is; -1 where there is none."""
+        nest = self.part.nest
+        out, parallel = np.full(nest.count, -1, np.int64), nest.parallel
+        for i, (axis, level) in reversed(list(enumerate(nest.block.parallel_loops))):
+            if axis.typical > 1:
+                out[(parallel > i) & (nest.tiles[axis][level] > 1)] = i
+        return self.part.of_all(out)

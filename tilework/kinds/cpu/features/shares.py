@@ -35,7 +35,7 @@ class Shares:
         chunks, fused, cores = np.ones(nest.count), nest.parallel, machine.cores
         for i, (a, level) in enumerate(nest.block.parallel_loops):
             if a.typical > 1:
-                chunks = chunks * np.where(fused > i, tiles[a][level], 1.0)
+                np.multiply(chunks, tiles[a][level], out=chunks, where=fused > i)
         balance = np.ceil(chunks / cores) * cores / chunks
         if cores > 1 and any(a.open for a in nest.block.parallel_axes):
             balance = np.maximum(balance, _uneven(nest, tiles, chunks, cores))
@@ -54,15 +54,18 @@ def _uneven(nest: BlockNest, tiles: dict[Axis, Floats], chunks: Floats, cores: i
 
     At least what it is in the mean of runs: their extents are those of no point.
     """
-    full, some = np.ones(nest.count), np.zeros(nest.count, bool)
+    full, some, parallel = np.ones(nest.count), np.zeros(nest.count, bool), nest.parallel
     for i, a in enumerate(nest.block.parallel_axes):
         if a.open:
-            cut = (nest.parallel > i) & (tiles[a][0] > 1)
+            cut = (parallel > i) & (tiles[a][0] > 1)
             covered = np.multiply.reduce(tiles[a], axis=0)
             full = np.where(cut, full * a.typical / covered, full)
             some |= cut
+    if not some.any():
+        return np.ones(nest.count)
     work = chunks * full  # in whole iterations
     whole = np.floor(work)
-    last = np.where(whole % cores > 0, 1.0, work - whole)
-    slowest = np.maximum(whole // cores + last, work / cores + 0.5 - 0.5 / cores)
+    rounds = np.floor(whole / cores)
+    last = np.where(whole > rounds * cores, 1.0, work - whole)
+    slowest = np.maximum(rounds + last, work / cores + 0.5 - 0.5 / cores)
     return np.where(some, np.minimum(slowest * cores / work, cores), 1.0)

@@ -134,29 +134,39 @@ def _crowded_out(
     accesses, most = _may_crowd(walk, size, ahead)
     if not len(accesses):
         return None
-    some, count = fits.nonzero()[0], whole.shape[1]
+    count, each = whole.shape[1], touched[0].size
+    some = fits.nonzero()[0]
     last = fits[some].astype(np.intp) - 1
-    begin, flat = last * count + some, touched.reshape(len(touched), -1)
-    own = flat[accesses].take(begin, axis=1)
-    which, at = (whole.take(begin) + most * own > size).nonzero()
-    of, some, last = accesses[which], some[at], last[at]
-    states, going = last + 1, np.arange(len(at))
+    here = last * count + some
+    of = accesses[:, None]
+    taken = touched.take(of * each + here)
+    taken *= most
+    taken /= walk.row_lines(of, widths, last, some)
+    taken += whole.take(here)
+    which, at = (taken > size).nonzero()
+    pairs = of, some, state = accesses[which], some[at], last[at]
+    states, going = state + 1, np.arange(len(at))
     while len(going):
-        one, state = of[going], states[going] - 1
-        here = state * count + some[going]
-        times = walk.runs(one, widths, state, some[going]).room(ahead)
-        times -= 1.0
-        times *= flat[one, here]
-        going = going[whole.take(here) + times > size]
-        states[going] -= 1
-        going = going[states[going] > 0]
+        here = state * count + some
+        taken = walk.runs(of, widths, state, some).room(ahead)
+        taken -= 1.0
+        taken *= touched.take(of * each + here)
+        taken += whole.take(here)
+        crowds = (taken > size).nonzero()[0]
+        states[going[crowds]] = state[crowds]
+        inner = crowds[state[crowds] > 0]
+        going, of, some, state = going[inner], of[inner], some[inner], state[inner] - 1
+    of, some, last = pairs
     moved = (states <= last).nonzero()[0]
     return of[moved], some[moved], states[moved]
 
 
 @lru_cache(maxsize=2048)
 def _may_crowd(walk: Walk, size: float, ahead: float) -> tuple[Places, Floats]:
-    """Accesses that may crowd themselves out, and of how many times their bytes they take most."""
+    """Accesses that may crowd themselves out, and of how many times their bytes they take most.
+
+    Where a row is one line: of several lines it is so many times less.
+    """
     largest = sum(a.tensor_bytes for a in walk.accesses)
     rows = {i: a for i, a in enumerate(walk.accesses) if not a.packed and len(a.shape) > 1}
     most = {i: ahead + a.widest_apart for i, a in rows.items()}
