@@ -16,6 +16,7 @@ from tests.lower.open_families import (
     depthwise,
     matmul,
     probabilities_times_values,
+    strided_windows,
 )
 from tilework import te
 from tilework.errors import UnknownExtent
@@ -97,6 +98,18 @@ def test_ends_of_windows_are_right_at_every_width():
             for tile in (2, 3, 5):
                 for one in (i == 1) & (j == tile), (i == tile) & (j == 1):
                     check_points(sketch, rows[one][0], dag, rng, 8)
+
+
+def test_taps_that_visits_of_a_tile_share_are_known_to_none():
+    """The first tile of an axis, whose bounds are of the taps of one visit."""
+    dag, rng = strided_windows(), np.random.default_rng(6)
+    for sketch in SearchSpace.of(SearchTask(dag, Target(TARGETS[1]))).sketches:
+        if "inline" in sketch.name:
+            tiles = {d.axis.name: d.columns for d in sketch.decisions if d.kind == "tile"}
+            rows = sketch.sample(rng, 500)
+            rows[:, [tiles[a][0] for a in "rs"]] = 1  # no table has it: rows that are given may
+            for row in rows[sketch.valid(rows) & (rows[:, tiles["i"][-1]] > 1)][:3]:
+                check_points(sketch, row, dag, rng, 4)
 
 
 def test_winograds_forms_are_those_of_a_static_convolution_whatever_its_size():

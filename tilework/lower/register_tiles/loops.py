@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilework.frozen import frozen
 from tilework.index.extents import Extent, known, most, size, smaller
 from tilework.index.symbols import certain
 from tilework.lower.common import LoopSpec, bound, const, loop_var, var_or_zero, weighted_sum
 from tilework.space.blocks import Block
 from tilework.space.bounds import serial_taps, start
-from tilework.space.capabilities import Dots
+from tilework.space.capabilities import Bound, Dots
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, binary
 
@@ -49,6 +51,11 @@ class Loops:
     def points(self, axis: Axis) -> int:
         """Points of the register tile on a spatial axis."""
         return known(self.tile[axis][-1])
+
+    def visits(self, bounds: Sequence[Bound]) -> bool:
+        """Whether visits of a tile share taps of bounds: which ones it has, a run decides."""
+        taps = [self.tile[b.tap] for b in bounds if b.tap is not None]
+        return any(len(levels) > 1 and levels[0] != 1 for levels in taps)
 
     def stride(self, axis: Axis, level: int) -> int:
         """Points of the axis that one step of its loop at ``level`` advances."""

@@ -86,7 +86,7 @@ def _register_tiles(
         return inside.wrap(_one_tile(ctx, inside, regions, partial, panel, sums), base)
 
     spans, bounds = spans_of(loops), block.bounds
-    served = served_by(block.spatial, sizes, spans, ctx.lanes, block.source, bounds)
+    served = served_by(block.spatial, sizes, spans, ctx.lanes, block.source, bounds, loops.visits)
     rare = any(isinstance(t, Tail) and not t.whole for t in served.values())
     after = write_held(ctx, loops, partial, base) if rare else None
     return dispatch(block.spatial, base, sizes, served, version, after)

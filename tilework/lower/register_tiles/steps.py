@@ -42,9 +42,7 @@ def spans_of(loops: Loops) -> dict[Axis, list[Span]]:
         if tile[axis] == 1 and clippable(own):
             clip = "border" if any(factors[t] > 1 for t in taps if t is not None) else "all"
         out[axis] = tile_spans(axis.points, tile[axis], own, clip)
-        cut = any(len(loops.tile[t]) > 1 and loops.tile[t][0] > 1 for t in taps if t is not None)
-        if cut and not any(s.kind == "clip" for s in out[axis]):
-            # the taps of one visit are not known where code is generated
+        if loops.visits(own) and not any(s.kind == "clip" for s in out[axis]):
             out[axis] = checked(out[axis], axis.points, tile[axis])
     vectors = vectors_of(loops, full) if loops.serial_taps else 0
     return fewer(out, tile, bounds, vectors)

@@ -244,6 +244,7 @@ def served_by(
     lanes: int,
     source: Expr | None = None,
     bounds: Sequence[Bound] = (),
+    visits: Callable[[Sequence[Bound]], bool] = lambda _: False,
 ) -> dict[Axis, Sequence[Span] | Tail]:
     """What serves the tiles of each axis: spans, or a tail where a run decides the extent.
 
@@ -257,6 +258,7 @@ def served_by(
         lanes: points of a vector that may be masked; 0 where none may.
         source: what a tile reads from, at each point.
         bounds: of the block.
+        visits: whether several visits of a tile share the taps of some bounds.
     """
     known = {
         a: spans[a] if a in spans else tile_spans(a.extent, tile[a])
@@ -268,7 +270,7 @@ def served_by(
     if source is not None and axes:
         collected = _collected(source, axes[-1]) * math.prod(tile[a] for a in axes)
         most = min(most, _MOST_COLLECTED // max(collected, 1))
-    return {**known, **_tails(axes, tile, lanes, most / others, bounds)}
+    return {**known, **_tails(axes, tile, lanes, most / others, bounds, visits)}
 
 
 def _collected(source: Expr, last: Axis) -> int:
@@ -283,6 +285,7 @@ def _tails(
     lanes: int,
     most: float,
     bounds: Sequence[Bound],
+    visits: Callable[[Sequence[Bound]], bool],
 ) -> dict[Axis, Tail]:
     out: dict[Axis, Tail] = {}
     cut = [a for a in axes[:-1] if a.open and tile[a] > 1]
@@ -292,6 +295,8 @@ def _tails(
         size, own = tile[axis], tuple([b for b in bounds if b.axis is axis])
         if own:
             how: How = "ends" if end_points(axis, own) else "halves"
+            if visits(own):  # no version is of taps that are known where code is generated
+                how = "points"
             out[axis] = Tail(axis, size, how, bounds=own)
         elif axis is not axes[-1]:
             out[axis] = Tail(axis, size, "switch" if len(cut) == 1 or size < 4 else "halves")
