@@ -18,6 +18,7 @@ from tilework.index.symbols import symbol
 from tilework.kinds.cpu.build import BUILDER, generate
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.kinds.cpu.llvm.assembler import emit_assembly
+from tilework.measure.inputs import draw_inputs
 from tilework.model.drafted import draft_schedule
 from tilework.ops.packed import byte_dense, byte_order, counts_from
 from tilework.space import SearchSpace
@@ -143,6 +144,12 @@ def test_zero_points_of_4_bits_are_in_the_weights_of_many_rows(rows, added):
     source = generate(task, choice.sketch_id, choice.row)
     code = "".join(emit_assembly(m.text, task.target) for m in source.modules)
     assert ("\tvpaddb\t" in code, "\tvmulps\t" in code) == (added, not added)
+
+
+def test_a_search_draws_totals_of_its_data():
+    x, scales, totals, *_ = draw_inputs(product(2, 3, 4, 8, 4, "uint8"), 1, -1.0, {})
+    np.testing.assert_allclose(totals, -15 * x.sum(2).T * scales, rtol=1e-6)
+    assert np.abs(totals).max() > 1
 
 
 def test_numbers_of_four_bits_are_ordered():

@@ -4,7 +4,8 @@ Positions in other arrays must not be random numbers: a kernel would read anywhe
 network brings the index arrays of the network's sparse weights (`SearchTask.inputs`). One that was
 built again from a store has them no more: then blocks at random places stand in, the same for the
 same seed, of the number that the shapes say. Nor are the inverses by which kernels divide
-(`te.quotient`) random: they are those of what they divide by.
+(`te.quotient`) random: they are those of what they divide by. Totals that kernels may take in the
+place of data (`tilework.ops.packed.byte_dense`) are those of the data.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from tilework.dtypes import is_float, numpy_dtype
 from tilework.ops.bsr import random_structure
+from tilework.space.scaled import COUNTS_FROM
 from tilework.te import expr as x
 
 
@@ -38,6 +40,9 @@ def draw_inputs(
     }
     for inverse, step in _inverses(dag):
         arrays[inverse] = np.divide(1, arrays[step], dtype=arrays[step].dtype)
+    for counts, data, scales, totals in _totals(dag):
+        sums = arrays[data].sum(2, dtype=np.int32).T
+        arrays[totals] = (-counts * sums * arrays[scales]).astype(np.float32)
     return list(arrays.values())
 
 
@@ -50,6 +55,25 @@ def _inverses(dag: Any) -> Iterator[tuple[str, str]]:
                 _, step, inverse = (r.tensor.op if isinstance(r, x.Read) else r for r in e.args)
                 if inverse in names and step in names:
                     yield names[inverse], names[step]
+
+
+def _totals(dag: Any) -> Iterator[tuple[int, str, str, str]]:
+    """How often scaled sums of blocks count; inputs that are the data, their scales, the sums."""
+    names = {t.op: t.name for t in dag.inputs}
+    for op in dag.compute_ops:
+        counts = op.attrs.get(COUNTS_FROM)
+        if counts is None:
+            continue
+        reads = {e.tensor.op: e for e in x.walk(op.body) if isinstance(e, x.Read)}
+        (data,) = (o for o, e in reads.items() if e.dtype == "int8")
+        of_rows = [o for o, e in reads.items() if o is not data and e.indices[0] is op.axes[0]]
+        products = [e for e in x.walk(op.body) if isinstance(e, x.Binary) and e.op == "*"]
+        shares = {e.a.tensor.op for e in products
+                  if isinstance(e.a, x.Read) and isinstance(e.b, x.Const)}  # fmt: skip
+        (totals,) = shares.intersection(of_rows)
+        (scales,) = (o for o in of_rows if o is not totals)
+        if {data, scales, totals} <= names.keys():
+            yield counts, names[data], names[scales], names[totals]
 
 
 def sparse_structures(dag: Any, seed: int) -> dict[str, np.ndarray]:
