@@ -144,18 +144,17 @@ def _around(
     values: Values | None,
 ) -> dict[str, Any]:
     """`_of_one_network`, where the least typical values may be too small for one, or alone so."""
-    parts, refused, within = None, None, {**ranges}
+    within = {**ranges}
+    larger = {n: replace(s, typicals=s.typicals[-1:]) for n, s in ranges.items()}
     try:
         parts = _of_one_network(model, places, within, others, values)
-    except NetworkError as e:
-        refused = e
-    alone = any(s.low == s.high and ranges[n].typicals[-1] > s.high for n, s in within.items())
-    if parts is None or alone:
-        within = {n: replace(s, typicals=s.typicals[-1:]) for n, s in ranges.items()}
+    except NetworkError:
         with suppress(NetworkError):
-            return _of_one_network(model, places, within, others, values)
-    if parts is None:
-        raise refused or AssertionError
+            return _of_one_network(model, places, larger, others, values)
+        raise
+    if any(s.low == s.high and ranges[n].typicals[-1] > s.high for n, s in within.items()):
+        with suppress(NetworkError):
+            return _of_one_network(model, places, larger, others, values)
     return parts
 
 
