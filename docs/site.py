@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("*.md", "docs/*.md", "benchmarks/*.md", "examples/*/*.md", "runtime/*.md")
+PAGES = ("*.md", "docs/*.md", "benchmarks/**/*.md", "examples/*/*.md", "runtime/*.md")
 LINK = re.compile(r"\]\(([^)#\s]+)|src=\"([^\"]+)\"")
 
 

@@ -1,4 +1,4 @@
-"""Models on which fuzzing (``benchmarks/fuzz``) found errors; benchmarks/README.md lists them."""
+"""Models on which fuzzing (``benchmarks/fuzz``) found errors; benchmarks/figures/fuzzing.md lists them."""
 
 from __future__ import annotations
 
