@@ -23,6 +23,7 @@ from tilework.index.extents import Extent
 from tilework.index.symbols import range_of
 from tilework.ops.sampling import TIE, Sampling, table
 
+_MOST_TAPS = 128  # elements that one may be made of, where a run decides how many
 _BY_PLACE = ("asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")
 
 
@@ -85,9 +86,6 @@ def stretched(
         Unsupported: the rules of interpolation are others than the usual ones.
     """
     size, dtype = c.b.shape(x)[dim], c.b.types[x].dtype
-    for rule in ("antialias", "exclude_outside"):
-        if getattr(sampling, rule):
-            raise Unsupported(f"'{rule}' of a dimension {size} that a run brings to {extent}")
     place = _places(c, size, extent, sampling.coordinates)
     if sampling.kind == "nearest":
         if sampling.nearest not in _ROUNDED:
@@ -96,23 +94,60 @@ def stretched(
         return c.op("take", x, at.name, name=name, axis=dim, negative=False)
     if not dtype.startswith(("float", "bfloat")):
         raise Unsupported(f"values of {dtype} cannot be interpolated")
-    if sampling.kind == "linear":
+    if sampling.kind == "linear" and not sampling.antialias:
         place = place.clamped(0, size - 1)
         low = place.op("floor")
         at, share = low + np.array([[0, 1]]), (place - low) * np.array([[-1, 1]])
         share = share + np.array([[1, 0]])
     else:
-        low, a = place.op("ceil") - 1, sampling.cubic_a
-        at = low + np.array([[-1, 0, 1, 2]])
-        distance = (place - low - np.array([[-1, 0, 1, 2]])).op("abs")
-        far, near = (a, -5 * a, 8 * a, -4 * a), (a + 2, -a - 3, 0, 1)
-        first, *others = np.array([far, near, near, far]).T[:, None]
-        share = distance * first + others[0]
-        for power in others[1:]:
-            share = share * distance + power
+        at, share = _kernel(place, size, extent, sampling)
     share = share.cast("float32" if dtype in NARROW_FLOATS else dtype)
-    op = "resample" if sampling.kind == "linear" else "resample_sum"
+    op = "resample" if share.shape[1] == 2 else "resample_sum"
     return c.op(op, x, at.cast("int32").name, share.name, name=name, axis=dim)
+
+
+def _kernel(place: Value, size: Extent, extent: Extent, sampling: Sampling) -> tuple[Value, Value]:
+    """Elements around each place and their shares.
+
+    A widened kernel has as many as the longest dimension needs: at others most count nothing.
+    """
+    reach = 1 if sampling.kind == "linear" else 2
+    widest = max(range_of(size)[1] / max(range_of(extent)[0], 1), 1) if sampling.antialias else 1
+    first = math.floor(-reach * widest) + 1
+    if 2 - 2 * first > _MOST_TAPS:
+        raise Unsupported(
+            f"'antialias' of a dimension {size} that a run brings to {extent}: up to "
+            f"{2 - 2 * first} elements would count for one, more than {_MOST_TAPS}"
+        )
+    steps = np.arange(first, 2 - first)
+    low = place.op("ceil") - 1
+    distance = (place - low - steps[None]).op("abs")
+    if widest > 1:
+        distance = distance * (place.operand(extent) / place.operand(size)).op("minimum", 1)
+    a = sampling.cubic_a
+    far, near = (a, -5 * a, 8 * a, -4 * a), (a + 2, -a - 3, 0, 1)  # of the distance, by powers
+    if sampling.kind == "linear":
+        share = (1 - distance).op("maximum", 0)
+    elif widest > 1:
+        share = _polynomial(distance, np.array(near)).where(
+            distance <= 1, _polynomial(distance, np.array(far)).where(distance < 2, 0)
+        )
+    else:
+        share = _polynomial(distance, np.array([far, near, near, far]).T[:, None])
+    at = low + steps[None]
+    if sampling.exclude_outside:
+        share = share.where((at >= 0) & (at <= at.operand(size - 1)), 0)
+    if sampling.exclude_outside or widest > 1:
+        share = share / share.op("reduce_sum", axes=(1,), keepdims=True)
+    return at, share
+
+
+def _polynomial(x: Value, coefficients: np.ndarray) -> Value:
+    first, *others = coefficients
+    result = x * first + others[0]
+    for coefficient in others[1:]:
+        result = result * x + coefficient
+    return result
 
 
 _ROUNDED: dict[str, Callable[[Value], Value]] = {
