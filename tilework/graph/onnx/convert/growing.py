@@ -23,7 +23,8 @@ from tilework.index.extents import Extent
 from tilework.index.symbols import range_of
 from tilework.ops.sampling import TIE, Sampling, table
 
-_MOST_TAPS = 128  # elements that one may be made of, where a run decides how many
+_MOST_TAPS = 128  # elements, gathered one by one, that one of the result may be made of
+_MOST_TERMS = 1024  # up to so many all of them are multiplied, most by 0
 _BY_PLACE = ("asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")
 
 
@@ -94,62 +95,52 @@ def stretched(
         return c.op("take", x, at.name, name=name, axis=dim, negative=False)
     if not dtype.startswith(("float", "bfloat")):
         raise Unsupported(f"values of {dtype} cannot be interpolated")
+    kind = "float32" if dtype in NARROW_FLOATS else dtype
     if sampling.kind == "linear" and not sampling.antialias:
         place = place.clamped(0, size - 1)
         low = place.op("floor")
         at, share = low + np.array([[0, 1]]), (place - low) * np.array([[-1, 1]])
         share = share + np.array([[1, 0]])
     else:
-        at, share = _kernel(place, size, extent, sampling)
-    share = share.cast("float32" if dtype in NARROW_FLOATS else dtype)
+        least, most = range_of(extent)[0], range_of(size)[1]
+        widest = max(most / max(least, 1), 1) if sampling.antialias else 1
+        if widest > 1 and sampling.exclude_outside and most <= _MOST_TERMS and kind == dtype:
+            every = _shares(place, arange(c, (1, size), axis=1, dtype="float32"), size, sampling)
+            letters = "abcdefgh"[: len(c.b.shape(x))]
+            equation = f"{letters},z{letters[dim]}->{letters.replace(letters[dim], 'z')}"
+            return c.op("einsum", x, every.cast(kind).name, name=name, equation=equation)
+        first = math.floor(-_REACH[sampling.kind] * widest) + 1
+        if 2 - 2 * first > _MOST_TAPS:
+            raise Unsupported(
+                f"'antialias' of a dimension {size} that a run brings to {extent}: up to "
+                f"{2 - 2 * first} elements would count for one, more than {_MOST_TAPS}"
+            )
+        at = place.op("ceil") + np.arange(first - 1, 1 - first)[None]
+        share = _shares(place, at, size, sampling)
     op = "resample" if share.shape[1] == 2 else "resample_sum"
-    return c.op(op, x, at.cast("int32").name, share.name, name=name, axis=dim)
+    return c.op(op, x, at.cast("int32").name, share.cast(kind).name, name=name, axis=dim)
 
 
-def _kernel(place: Value, size: Extent, extent: Extent, sampling: Sampling) -> tuple[Value, Value]:
-    """Elements around each place and their shares.
-
-    A widened kernel has as many as the longest dimension needs: at others most count nothing.
-    """
-    reach = 1 if sampling.kind == "linear" else 2
-    widest = max(range_of(size)[1] / max(range_of(extent)[0], 1), 1) if sampling.antialias else 1
-    first = math.floor(-reach * widest) + 1
-    if 2 - 2 * first > _MOST_TAPS:
-        raise Unsupported(
-            f"'antialias' of a dimension {size} that a run brings to {extent}: up to "
-            f"{2 - 2 * first} elements would count for one, more than {_MOST_TAPS}"
-        )
-    steps = np.arange(first, 2 - first)
-    low = place.op("ceil") - 1
-    distance = (place - low - steps[None]).op("abs")
-    if widest > 1:
+def _shares(place: Value, at: Value, size: Extent, sampling: Sampling) -> Value:
+    """What elements count for places that lie among them, [extent, elements]."""
+    distance, a = (place - at).op("abs"), sampling.cubic_a
+    if sampling.antialias:
+        extent = place.shape[0]
         distance = distance * (place.operand(extent) / place.operand(size)).op("minimum", 1)
-    a = sampling.cubic_a
-    far, near = (a, -5 * a, 8 * a, -4 * a), (a + 2, -a - 3, 0, 1)  # of the distance, by powers
     if sampling.kind == "linear":
         share = (1 - distance).op("maximum", 0)
-    elif widest > 1:
-        share = _polynomial(distance, np.array(near)).where(
-            distance <= 1, _polynomial(distance, np.array(far)).where(distance < 2, 0)
-        )
-    else:
-        share = _polynomial(distance, np.array([far, near, near, far]).T[:, None])
-    at = low + steps[None]
+    else:  # Keys' kernel
+        near = (distance * (a + 2) - (a + 3)) * distance * distance + 1
+        far = ((distance * a - 5 * a) * distance + 8 * a) * distance - 4 * a
+        share = near.where(distance <= 1, far.where(distance < 2, 0))
     if sampling.exclude_outside:
         share = share.where((at >= 0) & (at <= at.operand(size - 1)), 0)
-    if sampling.exclude_outside or widest > 1:
+    if sampling.exclude_outside or sampling.antialias:
         share = share / share.op("reduce_sum", axes=(1,), keepdims=True)
-    return at, share
+    return share
 
 
-def _polynomial(x: Value, coefficients: np.ndarray) -> Value:
-    first, *others = coefficients
-    result = x * first + others[0]
-    for coefficient in others[1:]:
-        result = result * x + coefficient
-    return result
-
-
+_REACH = {"linear": 1, "cubic": 2}  # how far elements count that are as far apart as results
 _ROUNDED: dict[str, Callable[[Value], Value]] = {
     "ceil": lambda x: x.op("ceil"),
     "floor": lambda x: x.op("floor"),
