@@ -13,10 +13,11 @@ import math
 
 from tilework.dtypes import is_float
 from tilework.kinds.cpu.llvm.addresses import Addresses
-from tilework.kinds.cpu.llvm.transposed import SIDE
+from tilework.kinds.cpu.llvm.transposed import SIDE, unconditional
 from tilework.lower.ir import VALUES, For, Load, Stmt, Store
-from tilework.te.expr import Axis, Binary, walk
+from tilework.te.expr import Axis, Binary, Compare, Const, IfThenElse, walk
 
+_PLAIN = Load | Binary | IfThenElse | Compare | Const | Axis
 _ENOUGH = 64
 """Elements, read one by one, of a step that takes a loop: some 32 cycles or more."""
 
@@ -26,22 +27,22 @@ def scattered(s: For, addresses: Addresses) -> bool:
     extents: dict[Axis, int] = {}
     body: Stmt = s
     while isinstance(body, For) and body.kind in ("unroll", "vector"):
-        if not isinstance(body.extent, int) or body.active is not None:
+        if not isinstance(body.extent, int):
             return False
         extents[lane := body.var] = body.extent
         body = body.body
     if not isinstance(body, Store) or body.buffer.scope != "register" or s.extent == 1:
         return False
     nodes = list(walk(body.value, VALUES))
-    if not is_float(body.value.dtype) or not all(isinstance(n, Load | Binary) for n in nodes):
+    if not is_float(body.value.dtype) or not all(isinstance(n, _PLAIN) for n in nodes):
         return False
     sums = addresses.flat(body.buffer, body.indices)
     if sums is None or sums.step(s.var) != 0:
         return False
     forms = (addresses.flat(n.buffer, n.indices) for n in nodes if isinstance(n, Load))
     apart = (f for f in forms if f is not None and f.step(lane) not in (0, 1))
-    if s.extent % SIDE == 0:
+    if s.extent % SIDE == 0 and unconditional(s):
         apart = (f for f in apart if f.step(s.var) != 1)
     del extents[s.var]
     each = (math.prod([n for v, n in extents.items() if f.step(v) != 0]) for f in apart)
-    return any(count >= _ENOUGH for count in each)
+    return sum(each) >= _ENOUGH

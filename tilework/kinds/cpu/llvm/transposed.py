@@ -43,7 +43,7 @@ class TransposedLoads:
         """An expanded loop is being emitted: what one point reads, all of them do."""
         hit = self._plain.get(id(s))
         if hit is None:
-            hit = self._plain[id(s)] = (s, _unconditional(s))
+            hit = self._plain[id(s)] = (s, unconditional(s))
         if hit[1] and isinstance(s.extent, int):
             self._expanded[s.var] = s.extent
         try:
@@ -129,7 +129,7 @@ class TransposedLoads:
         )
 
 
-def _unconditional(s: For) -> bool:
+def unconditional(s: For) -> bool:
     """Whether all points of a loop read what they read, whatever is known of them."""
     parts = list(walk_stmts(s.body))
     values = (n for x in parts if isinstance(x, Store) for n in walk(x.value, VALUES))
