@@ -1,4 +1,4 @@
-"""Models on which fuzzing (``benchmarks/fuzz``) found errors; benchmarks/figures/fuzzing.md lists them."""
+"""Models on which fuzzing found errors (listed in benchmarks/figures/fuzzing.md)."""
 
 from __future__ import annotations
 

@@ -346,12 +346,16 @@ def _floor(a: Symbolic, by: int) -> Whole:
 
 def _bounds(terms: Terms) -> tuple[int, int]:
     """A least and a greatest value: by ranges of atoms, and of what a few floors are made of."""
+    unit = math.gcd(*terms.values())
+    if unit > 1:
+        low, high = range_of(Symbolic.of({m: c // unit for m, c in terms.items()}))
+        return unit * low, unit * high
     low, high = interval(terms)
     if len(terms) > 64 or _rising(terms):
         return low, high
     scale, without = _without_floors(terms)
     if without is not None:
-        inner = _bounds(without)
+        inner = range_of(without)
         low, high = max(low, -(-inner[0] // scale)), min(high, inner[1] // scale)
     return low, high
 
@@ -364,7 +368,7 @@ def _rising(terms: Terms) -> bool:
     return all(f.range[0] >= 0 and _rising(f.whole.terms) for f in floors)
 
 
-def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
+def _without_floors(terms: Terms) -> tuple[int, Whole | None]:
     """A multiple of the terms, as often as is told, whose floors are ``(whole - rest) / by``.
 
     It has the same range or a wider one, since rests may be anything; None without floors. Of
@@ -385,7 +389,7 @@ def _without_floors(terms: Terms) -> tuple[int, Terms | None]:
         rest = symbol(f"rest of {floor}", 0, floor.by - 1)
         others = Symbolic.of({(*m[:at], *m[at + 1 :]): c * scale // floor.by})
         out = out + (floor.whole - rest) * others
-    return scale, _terms(out) if any(floors.values()) else None
+    return scale, out if any(floors.values()) else None
 
 
 def _text(monomial: Monomial, c: int) -> str:
