@@ -128,6 +128,14 @@ def shape_scattered(g: Maker) -> str:
     return g.node("Add", part, g.node("ConstantOfShape", shape))
 
 
+def added_to_the_shape(g: Maker) -> str:
+    """It is no shape that could be evaluated by moving positions."""
+    places = g.weight(np.array([[1], [0]]))
+    both = g.node("Concat", g.dim("x", 0), g.dim("x", 1), axis=0)
+    added = g.node("ScatterND", g.node("Shape", "x"), places, both, reduction="add")
+    return g.node("Cast", added, to=FLOAT)
+
+
 def counted(g: Maker) -> str:
     places = g.node(
         "Range", g.whole(1), g.node("Add", g.scalar_dim("x", 1), g.whole(1)), g.whole(2)

@@ -43,6 +43,8 @@ def computed(
         Undecided: that differs from run to run.
     """
     op, a = node.op_type, attributes(node)
+    if a.get("reduction", "none") != "none":
+        raise NotKnown(op)  # it computes with what it moves
     if op in _MOVES and (op != "Where" or not isinstance(inputs[0], Numbers)):
         return _moved(node, inputs, folding, opset)
     given = [x for x in inputs if x is not None]
