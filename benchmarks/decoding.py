@@ -15,8 +15,9 @@ is a node (`GroupQueryAttention`);
 ``--weights`` of products: packed ones of 4 bits, drawn at random (`_decoder.FORMS`). Engines take
 turns of all tokens, with pauses; logits are compared after 32 tokens.
 
-Bytes a token are those of the weights and of the cache so far; the bandwidth beside them is that
-of reading a block of as many bytes again and again, measured in each round. ``--prompt`` times
+Bytes a token are those of the weights and of the cache so far; ours take turns with plain reads of
+as many bytes (`_reads`) once more, token by token, which their share of the bandwidth is of: the
+time of a read over that of a token. ``--prompt`` times
 that many tokens in one run after no past, ``--memory`` the growth of a process, in which a small
 decoder has run, by the large one that has run a prompt and some tokens.
 """
@@ -36,14 +37,15 @@ import numpy as np
 import onnx
 from _cached import BILLION, Size, caches, decoder
 from _decoder import FORMS
+from _reads import Read
 
 import tilework as tw
-from tilework.kinds.cpu.calibrate.bandwidth import read_block
 from tilework.kinds.cpu.target import CpuTarget
 
-Decode = Callable[[np.ndarray, int, int], tuple[np.ndarray, float]]
-"""Tokens, to be fed so many at a time behind a past; returns the logits of the last run, and
-seconds."""
+Step = Callable[[np.ndarray, int], np.ndarray]
+"""Tokens that come behind so many positions; returns the logits."""
+Begin = Callable[[int], Step]
+"""So many random positions as a past; returns what continues it."""
 _PAUSE_S = 0.05
 
 
@@ -93,18 +95,16 @@ def compare(
     most = max(prompt, past + len(tokens))
     engines = {name: _ENGINES[name](path, size, most, prompt, threads) for name in names}
     nbytes = int(size.weight_bytes + size.cache_bytes(past + len(tokens) / 2))
-    target = CpuTarget(f"llvm -mcpu=native -num-cores={threads}")
     took: dict[str, list[float]] = {name: [] for name in names}
-    shares: dict[str, list[float]] = {name: [] for name in names}
-    logits = {name: engine(tokens[:32], 1, past)[0] for name, engine in engines.items()}
+    logits = {name: _decode(engine, tokens[:32], 1, past)[0] for name, engine in engines.items()}
     error = {n: float(np.abs(x - logits[names[-1]]).max()) for n, x in logits.items()}
     for turn in range(rounds):
-        bandwidth = read_block(nbytes // threads, target, threads, 3)
         for name in names if turn % 2 == 0 else names[::-1]:
             time.sleep(_PAUSE_S)
-            took[name].append(engines[name](tokens, 1, past)[1] / len(tokens))
-            shares[name].append(nbytes / took[name][-1] * 1e-9 / bandwidth)
-    print(f"\n{threads} threads, {nbytes / 1e6:.0f} MB a token, reading {bandwidth:.1f} GB/s")
+            took[name].append(_decode(engines[name], tokens, 1, past)[1] / len(tokens))
+    read, ours = Read(nbytes, CpuTarget(), threads), set(names) & {"copying", "in_place"}
+    shares = {name: _share(engines[name], tokens, past, read) for name in sorted(ours)}
+    print(f"\n{threads} threads, {nbytes / 1e6:.0f} MB a token")
     print(
         "| engine | tokens/s | ms a token | share of bandwidth | in place over it | differs by |"
     )
@@ -112,9 +112,10 @@ def compare(
     for name in names:
         mine = took.get("in_place", took[name])
         ratio = statistics.median(a / b for a, b in zip(mine, took[name], strict=True))
-        each, share = statistics.median(took[name]), statistics.median(shares[name])
+        each, share = statistics.median(took[name]), shares.get(name)
+        cell = "" if share is None else f"{share[0]:.1%} of {1e-9 * nbytes / share[1]:.1f} GB/s"
         print(
-            f"| {name} | {1 / each:.1f} | {1e3 * each:.2f} | {share:.0%} | {ratio:.2f} | "
+            f"| {name} | {1 / each:.1f} | {1e3 * each:.2f} | {cell} | {ratio:.2f} | "
             f"{error[name]:.1e} |",
             flush=True,
         )
@@ -122,14 +123,35 @@ def compare(
         _time_prompt(engines, np.resize(tokens, prompt), rounds)
 
 
-def _time_prompt(engines: dict[str, Decode], prompt: np.ndarray, rounds: int) -> None:
+def _decode(engine: Begin, fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
+    """Tokens, so many at a time: the logits of the last run, and seconds."""
+    step = engine(behind)
+    began = time.perf_counter()
+    for n in range(0, len(fed), at_once):
+        logits = step(fed[n : n + at_once], behind + n)
+    return np.array(logits), time.perf_counter() - began
+
+
+def _share(engine: Begin, tokens: np.ndarray, past: int, read: Read) -> tuple[float, float]:
+    """The time of a read over that of a token between two, and seconds of a read: medians."""
+    step, reads, shares = engine(past), [read()], []
+    for n in range(len(tokens)):
+        start = time.perf_counter()
+        step(tokens[n : n + 1], past + n)
+        took = time.perf_counter() - start
+        reads.append(read())
+        shares.append((reads[-2] + reads[-1]) / 2 / took)
+    return statistics.median(shares), statistics.median(reads)
+
+
+def _time_prompt(engines: dict[str, Begin], prompt: np.ndarray, rounds: int) -> None:
     """A prompt in one run, by all engines in turns; prints a row for each."""
     names = list(engines)
     took: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(-1, rounds):  # the first one is not counted
         for name in names if turn % 2 == 0 else names[::-1]:
             time.sleep(_PAUSE_S)
-            _, seconds = engines[name](prompt, len(prompt), 0)
+            _, seconds = _decode(engines[name], prompt, len(prompt), 0)
             if turn >= 0:
                 took[name].append(seconds)
     print(f"\n| a prompt of {len(prompt)} | ms | in place over it |\n|---|---|---|")
@@ -168,12 +190,12 @@ def _growth(
         little = str(Path(folder) / "decoder.onnx")
         onnx.save(decoder(small), little)
         first = _ENGINES[name](little, small, tokens, prompt, threads)
-        first(fed, 1, 0)
+        _decode(first, fed, 1, 0)
     before = _resident("VmRSS")
     engine = _ENGINES[name](path, size, tokens, prompt, threads)
     if prompt:
-        engine(np.zeros(prompt, np.int64), prompt, 0)
-    engine(fed, 1, 0)
+        _decode(engine, np.zeros(prompt, np.int64), prompt, 0)
+    _decode(engine, fed, 1, 0)
     return _resident("VmRSS") - before, _resident("VmHWM") - before
 
 
@@ -195,34 +217,33 @@ def _ours(path: str, tokens: int, prompt: int, threads: int, in_place: bool) -> 
     )
 
 
-def _in_place(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
+def _in_place(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Begin:
     session = _ours(path, tokens, prompt, threads, True)
 
-    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
+    def begin(behind: int) -> Step:
         past = session.new_past(_kept(size, behind))
-        began = time.perf_counter()
-        for some in _pieces(fed, at_once):
-            (logits,) = session.run(["logits"], _step(some, past.length), past=past)
-        return np.asarray(logits), time.perf_counter() - began
+        return lambda some, at: session.run(["logits"], _feeds(some, at), past=past)[0]
 
-    return decode
+    return begin
 
 
-def _copying(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
+def _copying(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Begin:
     session = _ours(path, tokens, prompt, threads, False)
 
-    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
+    def begin(behind: int) -> Step:
         kept = _kept(size, behind)
-        began = time.perf_counter()
-        for n, some in enumerate(_pieces(fed, at_once)):
-            logits, *presents = session.run(None, {**_step(some, behind + n * at_once), **kept})
-            kept = dict(zip(kept, presents, strict=True))
-        return np.asarray(logits), time.perf_counter() - began
 
-    return decode
+        def step(some: np.ndarray, at: int) -> np.ndarray:
+            logits, *presents = session.run(None, {**_feeds(some, at), **kept})
+            kept.update(zip(kept, presents, strict=True))
+            return logits
+
+        return step
+
+    return begin
 
 
-def _onnxruntime(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
+def _onnxruntime(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Begin:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -231,13 +252,13 @@ def _onnxruntime(path: str, size: Size, tokens: int, prompt: int, threads: int) 
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     pairs = caches(size)
 
-    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
+    def begin(behind: int) -> Step:
         binding = session.io_binding()
         for name, array in _kept(size, behind).items():
             binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
-        began = time.perf_counter()
-        for n, some in enumerate(_pieces(fed, at_once)):
-            for name, array in _step(some, behind + n * at_once).items():
+
+        def step(some: np.ndarray, at: int) -> np.ndarray:
+            for name, array in _feeds(some, at).items():
                 binding.bind_cpu_input(name, array)
             binding.clear_binding_outputs()
             for name in ("logits", *(present for _, present in pairs)):
@@ -246,12 +267,14 @@ def _onnxruntime(path: str, size: Size, tokens: int, prompt: int, threads: int) 
             logits, *presents = binding.get_outputs()
             for (past, _), value in zip(pairs, presents, strict=True):
                 binding.bind_ortvalue_input(past, value)
-        return np.asarray(logits.numpy()), time.perf_counter() - began
+            return np.asarray(logits.numpy())
 
-    return decode
+        return step
+
+    return begin
 
 
-def _openvino(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Decode:
+def _openvino(path: str, size: Size, tokens: int, prompt: int, threads: int) -> Begin:
     import openvino as ov
     from openvino import opset13 as ops
     from openvino._offline_transformations import apply_make_stateful_transformation
@@ -280,25 +303,23 @@ def _openvino(path: str, size: Size, tokens: int, prompt: int, threads: int) -> 
     )
     request = compiled.create_infer_request()
 
-    def decode(fed: np.ndarray, at_once: int, behind: int) -> tuple[np.ndarray, float]:
+    def begin(behind: int) -> Step:
         request.reset_state()
         for state in request.query_state() if behind else ():
             (past,) = (past for past, _ in caches(size) if state.name.startswith(past))
             state.state = ov.Tensor(_kept(size, behind)[past])
-        began = time.perf_counter()
-        for n, some in enumerate(_pieces(fed, at_once)):
-            feeds = {**_step(some, behind + n * at_once), "beam_idx": np.zeros(1, np.int32)}
+
+        def step(some: np.ndarray, at: int) -> np.ndarray:
+            feeds = {**_feeds(some, at), "beam_idx": np.zeros(1, np.int32)}
             request.infer(feeds, share_inputs=True, share_outputs=True)
-        return np.array(request.get_output_tensor(0).data), time.perf_counter() - began
+            return np.asarray(request.get_output_tensor(0).data)
 
-    return decode
+        return step
 
-
-def _pieces(fed: np.ndarray, at_once: int) -> list[np.ndarray]:
-    return [fed[n : n + at_once] for n in range(0, len(fed), at_once)]
+    return begin
 
 
-def _step(tokens: np.ndarray, past: int) -> dict[str, np.ndarray]:
+def _feeds(tokens: np.ndarray, past: int) -> dict[str, np.ndarray]:
     return {
         "input_ids": tokens[None],
         "attention_mask": np.ones((1, past + len(tokens)), np.int64),
@@ -312,7 +333,7 @@ def _kept(size: Size, length: int) -> dict[str, np.ndarray]:
     return {n: rng.standard_normal(shape, np.float32) for n, _ in caches(size)}
 
 
-_ENGINES: dict[str, Callable[[str, Size, int, int, int], Decode]] = {
+_ENGINES: dict[str, Callable[[str, Size, int, int, int], Begin]] = {
     "copying": _copying,
     "in_place": _in_place,
     "openvino": _openvino,
