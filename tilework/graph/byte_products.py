@@ -31,6 +31,9 @@ _GROUP = 4
 """Terms that one instruction takes."""
 _MOST_TERMS = 2**13
 """Sums of as many products of bytes, and what zero points add to them, have 32 bits."""
+_MOST_OPEN = 2**10 - 1
+"""Terms at most where a run says how many: of more, attention is made block by block, in floats
+(`tilework.graph.blocks`), so that its matrices stay near."""
 _FLIPPED = {"int8": -FLIP, "uint8": FLIP}
 """What is added to a zero point where its numbers become others of a type."""
 
@@ -80,7 +83,10 @@ class _Match:
 
 def _match(net: Network, node: Node) -> _Match | None:
     groups = Groups.of(net, node, _GROUP, fills=True)
-    if groups is None or most(groups.size[groups.summed]) > _MOST_TERMS:
+    if groups is None:
+        return None
+    count = groups.size[groups.summed]
+    if most(count) > (_MOST_TERMS if is_static((count,)) else _MOST_OPEN):
         return None
     operands = [_bytes(net, v) for v in node.inputs]
     dequantised = tuple(o for o in operands if o is not None)
@@ -139,7 +145,8 @@ def _built(b: Builder, match: _Match) -> str:
         value = b.renamed[operand.value]
         if own != wanted:
             value = b.op("flip_sign", value)
-        values.append(b.op("reshape", value, shape=operand.shape))
+        same = b.shape(value) == operand.shape
+        values.append(value if same else b.op("reshape", value, shape=operand.shape))
         zeros.append(operand.means.zero + (0 if own == wanted else _FLIPPED[wanted]))
     acc = groups.product(b, values, f"{match.last.name}_sums", sums="int32")
     count = groups.size[groups.summed]

@@ -80,8 +80,12 @@ class Groups:
         short = {summed: count * self.terms - self.size[summed]}
         split = [labels.replace(summed, summed + term) for labels in form.operands]
         values = [
-            b.op("reshape", _filled(b, v, own, short), shape=tuple(groups[n] for n in labels))
-            for v, own, labels in zip(inputs, form.operands, split, strict=True)
+            b.op(
+                "reshape",
+                _filled(b, v, own, short, free=i != self.at),
+                shape=tuple(groups[n] for n in labels),
+            )
+            for i, (v, own, labels) in enumerate(zip(inputs, form.operands, split, strict=True))
         ]
         others = (n for n in form.operands[self.at] if n not in (summed, last))
         order, own = "".join((*others, summed, last, term)), split[self.at]
@@ -91,12 +95,15 @@ class Groups:
         return b.op("einsum", *values, name=name, equation=equation, **attrs)
 
 
-def _filled(b: Builder, value: str, labels: str, short: Mapping[str, Extent]) -> str:
-    """A value with as many zeros behind its dimensions as the extents of labels are short of."""
+def _filled(b: Builder, value: str, labels: str, short: Mapping[str, Extent], free: bool) -> str:
+    """A value with as many zeros behind its dimensions as the extents of labels are short of.
+
+    Where they are ``free`` they may be anything: the other factor is zero.
+    """
     after = tuple(short.get(n, 0) for n in labels)
     if all(n == 0 for n in after):
         return value
-    return b.op("pad", value, before=(0,) * len(labels), after=after, value=0)
+    return b.op("pad", value, before=(0,) * len(labels), after=after, value=0, free=free)
 
 
 def pair_products(net: Network) -> Network:

@@ -99,7 +99,7 @@ OPERATORS = (
     Operator(
         "pad",
         shaped(_pad),
-        declared(ops.pad, *_AROUND, "value"),
+        declared(ops.pad, *_AROUND, "value", "free"),
         Pattern.INJECTIVE,
         permute=moved_lists(*_AROUND),
     ),
