@@ -91,7 +91,8 @@ def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
 def _words(b: Builder, net: Network, pad: Node, data: str) -> str | None:
     """Words of the bytes that are padded to four channels, if they are such."""
     source, shape = net.types[pad.inputs[0]], net.types[pad.name].shape
-    if source.dtype != "uint8" or shape[-1] != CHANNELS or not _turned(net, pad.inputs[0]):
+    image = len(shape) == 4 and shape[-1] == CHANNELS
+    if source.dtype != "uint8" or not image or not _turned(net, pad.inputs[0]):
         return None
     again = _again(net, pad)
     return None if again is None else b.op("pixel_words", data, again=again)
