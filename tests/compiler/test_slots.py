@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.hosts import x86
 from tilework import Target, ops, te
 from tilework import compile as compile_network
 from tilework.compiler.assemble import _assemble
@@ -17,6 +18,7 @@ from tilework.deferred import Helpers
 from tilework.graph import Builder, plan
 from tilework.graph.ir import ValueType
 from tilework.graph.plan import Call, Plan
+from tilework.index.symbols import symbol
 from tilework.runtime.module import Module
 
 SAME = {"pads": (1, 1, 1, 1), "dilation": (1, 1), "strides": (1, 1), "layout": "NHWC"}
@@ -92,6 +94,8 @@ def plans(draw):
             size = [draw(st.integers(1, n)) for n in most]
             make = lambda t, b=start, s=size, k=stride: box(t, b, s, k)  # noqa: E731
             names.append(steps.add(make, a))
+    if len(names) == 1:
+        names.append(steps.add(doubled, "x"))
     outputs = draw(st.lists(st.sampled_from(names[1:]), min_size=1, max_size=2, unique=True))
     if len(names) > 2:
         outputs.append(steps.add(doubled, names[-1]))
@@ -172,6 +176,26 @@ def test_branches_are_computed_in_place():
         for call in planned.calls:
             (values[call.output],) = te.evaluate(call.dag, [values[v] for v in call.inputs])
         np.testing.assert_allclose(got, values[planned.outputs[0]], atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [7, symbol("s", 1, 40)])
+def test_what_lies_within_a_value_whose_rest_is_free_is_computed_there(length):
+    b = Builder("within")
+    x, v = b.input("x", (33, length)), b.input("v", (length, 5), "uint8")
+    parts = [b.constant(np.asarray(n)) for n in (np.float32(0.25), np.uint8(9))]
+    read = b.op("dequantize", b.op("quantize", x, *parts), *parts)
+    y = b.op("einsum", read, b.op("dequantize", v, *parts), equation="ij,jk->ik")
+    net = b.finish([y])
+    planned = plan(net, target=Target(x86("znver4", 1)))
+    bare, slots = without_copies(planned)
+    assert len(slots) == 1 and len(bare.calls) == len(planned.calls) - 1
+    module = compile_network(net, "llvm -mcpu=native -num-cores=1")
+    for n in (7,) if isinstance(length, int) else (1, 3, 7, 40):
+        rng = np.random.default_rng(n)
+        data = rng.integers(-9, 247, (33, n)), rng.integers(0, 256, (n, 5))
+        given = {"x": data[0].astype(np.float32) / 4, "v": data[1].astype(np.uint8)}
+        (got,) = module.run(given)
+        np.testing.assert_allclose(got, data[0] @ (data[1] - 9) / 16)
 
 
 def test_what_the_caller_sees_is_not_shared():

@@ -67,14 +67,13 @@ U8, S8 = np.uint8, np.int8
     rows=st.integers(32, 50),
     heads=st.integers(1, 3),
     columns=st.integers(1, 40),
-    groups=st.integers(1, 9),
+    k=st.integers(1, 36),
     values=st.booleans(),
     zeros=st.tuples(st.integers(0, 255), st.integers(0, 255)),
     types=st.tuples(*[st.sampled_from((U8, S8))] * 3),
     quantised=st.booleans(),
 )
-def test_sums_are_exact(rows, heads, columns, groups, values, zeros, types, quantised):
-    k = 4 * groups
+def test_sums_are_exact(rows, heads, columns, k, values, zeros, types, quantised):
     if values:
         equation, shapes = "bhij,bjhd->bhid", ((1, heads, rows, k), (1, k, heads, columns))
     else:
@@ -101,7 +100,6 @@ def test_terms_are_in_fours_where_instructions_take_them():
 @pytest.mark.parametrize(
     ("equation", "shapes"),
     [
-        ("ik,kj->ij", ((40, 6), (6, 9))),  # no whole groups
         ("ik,kj->ij", ((8, 4), (4, 9))),  # few rows
         ("ik,kj->ij", ((40, 16384), (16384, 2))),  # sums of more than 32 bits
     ],
@@ -136,16 +134,18 @@ def test_differences_of_bytes(between, point, fits):
     ("equation", "lengths", "whole_sums"),
     [
         ("ihd,jhd->hij", [("s", 2, 8)] * 2, True),
-        ("hij,jhd->hid", [(2, "s", "s"), ("s", 2, 5)], False),  # perhaps no whole groups
+        ("hij,jhd->hid", [(2, "s", "s"), ("s", 2, 5)], True),
+        ("hij,jhd->hid", [(2, "s", "s"), ("s", 2, 5)], False),
     ],
 )
 def test_lengths_that_a_run_brings(equation, lengths, whole_sums):
-    s, zeros = symbol("s", 1, 64), (U8(3), U8(200), S8(-1))
+    # longer ones are made block by block, in floats
+    s, zeros = symbol("s", 1, 64 if whole_sums else 2**10), (U8(3), U8(200), S8(-1))
     shapes = tuple(tuple(s if n == "s" else n for n in shape) for shape in lengths)
     net = product(equation, shapes, zeros)
     p = plan(net, "f32", Target(x86("znver4", 1)))
     assert any(t.dtype == "int32" for c in p.calls for t in c.dag.tensors) is whole_sums
-    for n in (1, 5, 64) if whole_sums else ():
+    for n in (1, 2, 3, 4, 5, 63, 64) if whole_sums else ():
         at = point_of(net, {"s": n})
         x = feeds_at(net, at, 256)
         np.testing.assert_array_equal(run_at(p, at, *x)[0], whole(equation, zeros, *x))

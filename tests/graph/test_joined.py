@@ -80,6 +80,16 @@ def test_bytes_are_joined_for_a_matrix_unit_alone():
     assert convolution(net, ZEN4).desc == convolution(net, ICE).desc
 
 
+def test_the_bytes_of_a_video_stay():
+    b = Builder("video")
+    x = b.op("transpose", b.input("x", (1, 3, 5, 6, 7), "uint8"), perm=(0, 2, 3, 4, 1))
+    four = b.op("pad", x, before=(0,) * 5, after=(0, 0, 0, 0, 1), value=0)
+    w = b.constant(RNG.integers(-128, 128, (2, 2, 2, 4, 5)).astype(np.int8))
+    window = {"strides": (1, 1, 1), "pads": (0,) * 6, "dilation": (1, 1, 1)}
+    net = b.finish([b.op("conv3d", four, w, layout="NHWC", sums="int32", **window)])
+    assert not any("pixel_words" in c.name for c in plan(net, target=ICE).calls)
+
+
 def test_a_video_is_joined_as_an_image_is():
     b = Builder("video")
     x = b.input("x", (1, 4, 6, 7, 3))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tilework.index.extents import Extent, known_shape
 from tilework.index.form import Form
 from tilework.index.symbols import is_static, range_of
+from tilework.ops.pad import AROUND
 from tilework.te import ComputeDAG
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Compare, Const, Expr, IfThenElse, Read
@@ -63,6 +64,18 @@ def joined(dag: ComputeDAG) -> tuple[Part, ...] | None:
         if not isinstance(rest, IfThenElse):
             return tuple(parts)
         at, rest = end, rest.b
+
+
+def surrounded(dag: ComputeDAG) -> tuple[Part, ...] | None:
+    """The input that lies within an output of which nobody reads the rest, or None of others."""
+    op = _only_compute(dag)
+    if op is None or op.attrs.get(AROUND) != "free" or not isinstance(op.body, IfThenElse):
+        return None
+    piece = op.body.a
+    forms = _forms(dag, op, piece) if isinstance(piece, Read) else None
+    if forms is None or any(form.step(a) != 1 for a, form in zip(op.axes, forms, strict=True)):
+        return None
+    return (Part(0, tuple(-form.const for form in forms)),)
 
 
 def sliced(dag: ComputeDAG) -> Box | None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilework import te
-from tilework.compiler.copies import joined, sliced
+from tilework.compiler.copies import joined, sliced, surrounded
 from tilework.dtypes import dtype_bytes
 from tilework.index.extents import size
 from tilework.index.slots import Slot, whole
@@ -58,8 +58,11 @@ def without_copies(
     instead: dict[str, list[Call]] = {}  # output of a call that is gone -> calls in its place
     wholes: dict[str, ValueType] = {}  # what is put together for the caller
     for call in reversed(plan.calls):
-        parts = joined(call.dag)
+        within = surrounded(call.dag)
+        parts = within or joined(call.dag)
         if parts is None or _may_vanish(call, plan):
+            continue
+        if within and (call.inputs[0] not in computed or call.inputs[0] in {*alone, *slots}):
             continue
         joint = slots.get(call.output) or whole(call.output, plan.values[call.output].shape)
         last = []

@@ -24,12 +24,16 @@ from tilework.graph.ir import Builder, Network, Node, rewrite
 from tilework.graph.operators.base import BYTES, Shape
 from tilework.graph.paired import Groups
 from tilework.graph.passes._quantised import FITS, FLIP, Parameters, plain_scales
-from tilework.index.extents import known
+from tilework.index.extents import known, most
+from tilework.index.symbols import is_static
 
 _GROUP = 4
 """Terms that one instruction takes."""
 _MOST_TERMS = 2**13
 """Sums of as many products of bytes, and what zero points add to them, have 32 bits."""
+_MOST_OPEN = 2**10 - 1
+"""Terms at most where a run says how many: of more, attention is made block by block, in floats
+(`tilework.graph.blocks`), so that its matrices stay near."""
 _FLIPPED = {"int8": -FLIP, "uint8": FLIP}
 """What is added to a zero point where its numbers become others of a type."""
 
@@ -78,8 +82,11 @@ class _Match:
 
 
 def _match(net: Network, node: Node) -> _Match | None:
-    groups = Groups.of(net, node, _GROUP)
-    if groups is None or known(groups.size[groups.summed]) > _MOST_TERMS:
+    groups = Groups.of(net, node, _GROUP, fills=True)
+    if groups is None:
+        return None
+    count = groups.size[groups.summed]
+    if most(count) > (_MOST_TERMS if is_static((count,)) else _MOST_OPEN):
         return None
     operands = [_bytes(net, v) for v in node.inputs]
     dequantised = tuple(o for o in operands if o is not None)
@@ -138,13 +145,18 @@ def _built(b: Builder, match: _Match) -> str:
         value = b.renamed[operand.value]
         if own != wanted:
             value = b.op("flip_sign", value)
-        values.append(b.op("reshape", value, shape=operand.shape))
+        same = b.shape(value) == operand.shape
+        values.append(value if same else b.op("reshape", value, shape=operand.shape))
         zeros.append(operand.means.zero + (0 if own == wanted else _FLIPPED[wanted]))
     acc = groups.product(b, values, f"{match.last.name}_sums", sums="int32")
+    count = groups.size[groups.summed]
+    # where a run says how many terms there are, they are taken from one operand at once
+    taken = 0 if is_static((count,)) or not all(zeros) else zeros[groups.at]
     for i, other in enumerate(reversed(zeros)):
         if other:
-            acc = b.op("add", acc, _sums(b, groups, values[i], i, -other))
-    init = known(groups.size[groups.summed]) * math.prod(zeros)
+            less = taken if i == groups.at else 0
+            acc = b.op("add", acc, _sums(b, groups, values[i], i, -other, less))
+    init = 0 if taken or not all(zeros) else known(count) * math.prod(zeros)
     scale, name = x.means.scale * w.means.scale, match.last.name
     if match.whole:
         return b.op("add", acc, b.constant(np.asarray(init, np.int32), "init"), name=name)
@@ -158,11 +170,16 @@ def _built(b: Builder, match: _Match) -> str:
     return b.op("requantize", acc, *parts, zero, name=name, of=y.dtype, **fits)
 
 
-def _sums(b: Builder, groups: Groups, value: str, i: int, factor: int) -> str:
-    """An operand's sums of the terms of a product, times a number, to be added to the products."""
+def _sums(b: Builder, groups: Groups, value: str, i: int, factor: int, less: int) -> str:
+    """An operand's sums of the terms of a product, times a number, to be added to the products.
+
+    Each term is ``less`` so many first.
+    """
     labels = groups.form.operands[i]
     at = labels.index(groups.summed)
     wide = b.op("cast", value, to="int32")
+    if less:
+        wide = b.op("subtract", wide, b.constant(np.asarray(less, np.int32), "less"))
     total = b.op("reduce_sum", wide, axes=(at,), keepdims=True)
     one = b.constant(np.full((1,) * len(labels), factor, np.int32), "factor")
     total = b.op("multiply", total, one)

@@ -51,11 +51,12 @@ def words_of_pixels(net: Network) -> Network:
     """Put the bytes that first convolutions read together by words.
 
     rewrite:
-        pad(x, C to 4)  ->  bytes_of(pixel_words(x)), of what a convolution reads
+        pad(x, C to 4)        ->  bytes_of(pixel_words(x)), of what a convolution reads
+        concat(x, x[..., c])  ->  the same, with a channel once more
     """
 
     def rule(b: Builder, node: Node, inputs: tuple[str, ...]) -> str | None:
-        readers = net.consumers.get(node.name, ()) if node.op == "pad" else ()
+        readers = net.consumers.get(node.name, ()) if node.op in ("pad", "concat") else ()
         first = any(_direct(net, r) and r.inputs[0] == node.name for r in readers)
         words = _words(b, net, node, inputs[0]) if first else None
         return None if words is None else b.op("bytes_of", words)
@@ -77,7 +78,7 @@ def _direct(net: Network, node: Node) -> bool:
 def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
     """Bytes that are padded to four channels, from words, surrounded by what is around them."""
     pad = net.producer.get(node.inputs[0])
-    if pad is None or pad.op != "pad" or not net.alone(pad.name):
+    if pad is None or not net.alone(pad.name):
         return None
     words = _words(b, net, pad, b.producer[data].inputs[0])
     if words is None:
@@ -89,11 +90,30 @@ def _as_words(b: Builder, net: Network, node: Node, data: str) -> str | None:
 
 def _words(b: Builder, net: Network, pad: Node, data: str) -> str | None:
     """Words of the bytes that are padded to four channels, if they are such."""
-    source = net.types[pad.inputs[0]]
-    channels = any((*pad.attrs["before"], *pad.attrs["after"][:-1]))
-    if source.dtype != "uint8" or channels or net.types[pad.name].shape[-1] != CHANNELS:
+    source, shape = net.types[pad.inputs[0]], net.types[pad.name].shape
+    image = len(shape) == 4 and shape[-1] == CHANNELS
+    if source.dtype != "uint8" or not image or not _turned(net, pad.inputs[0]):
         return None
-    return b.op("pixel_words", data) if _turned(net, pad.inputs[0]) else None
+    again = _again(net, pad)
+    return None if again is None else b.op("pixel_words", data, again=again)
+
+
+def _again(net: Network, node: Node) -> tuple[int, ...] | None:
+    """Channels that stand behind those of a node's first input once more, if nothing else does."""
+    if node.op == "pad":
+        return None if any((*node.attrs["before"], *node.attrs["after"][:-1])) else ()
+    if node.op != "concat":
+        return None
+    first, *others = node.inputs
+    again = []
+    for part in others:
+        cut = net.producer.get(part)
+        if cut is None or cut.op != "slice" or cut.inputs[0] != first:
+            return None
+        if net.types[part].shape != (*net.types[first].shape[:-1], 1):
+            return None
+        again.append(cut.attrs["begin"][-1])
+    return tuple(again)
 
 
 def _surrounded(b: Builder, x: str, pads: tuple[int, ...], around: np.generic) -> str:

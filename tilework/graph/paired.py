@@ -11,12 +11,12 @@ beside each other first::
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_letters
 
 from tilework.frozen import frozen
 from tilework.graph.ir import Builder, Network, Node, rewrite
-from tilework.index.extents import Extent, known
+from tilework.index.extents import Extent, ceil_div, known
 from tilework.index.symbols import is_static, range_of, symbols_of
 from tilework.ops.einsum import Equation, extents, parse
 
@@ -31,7 +31,7 @@ class Groups:
 
     Attributes:
         form: its equation.
-        size: the extent of each label; that of what is summed is known.
+        size: the extent of each label.
         at: the operand that vectors are of; the sum is over the last axis of the other.
         terms: of a group.
     """
@@ -42,8 +42,15 @@ class Groups:
     terms: int
 
     @staticmethod
-    def of(net: Network, node: Node, terms: int) -> Groups | None:
-        """Those of a node; None where it is no such product, or one of few rows."""
+    def of(net: Network, node: Node, terms: int, fills: bool = False) -> Groups | None:
+        """Those of a node; None where it is no such product, or one of few rows.
+
+        Args:
+            net: the network.
+            node: the product.
+            terms: of a group.
+            fills: whether zeros may fill a last group; else there are whole groups alone.
+        """
         if node.op != "einsum" or len(node.inputs) != 2 or "sums" in node.attrs:
             return None
         shapes = [net.types[v].shape for v in node.inputs]
@@ -51,7 +58,7 @@ class Groups:
             return None
         form = parse(node.attrs["equation"])
         size = extents(form, shapes)
-        at = _matrix(form, size, terms)
+        at = _matrix(form, size, 1 if fills else terms)
         if at is None or any(
             tuple(size[n] for n in labels) != shape
             for labels, shape in zip(form.operands, shapes, strict=True)
@@ -68,11 +75,17 @@ class Groups:
         """The product of operands like the node's, in groups."""
         form, summed, last = self.form, self.summed, self.form.result[-1]
         term = next(c for c in ascii_letters if c not in str(form))
-        groups = self.size | {summed: known(self.size[summed]) // self.terms, term: self.terms}
+        count = ceil_div(self.size[summed], self.terms)
+        groups = self.size | {summed: count, term: self.terms}
+        short = {summed: count * self.terms - self.size[summed]}
         split = [labels.replace(summed, summed + term) for labels in form.operands]
         values = [
-            b.op("reshape", v, shape=tuple(groups[n] for n in labels))
-            for v, labels in zip(inputs, split, strict=True)
+            b.op(
+                "reshape",
+                _filled(b, v, own, short, free=i != self.at),
+                shape=tuple(groups[n] for n in labels),
+            )
+            for i, (v, own, labels) in enumerate(zip(inputs, form.operands, split, strict=True))
         ]
         others = (n for n in form.operands[self.at] if n not in (summed, last))
         order, own = "".join((*others, summed, last, term)), split[self.at]
@@ -80,6 +93,17 @@ class Groups:
         split[self.at] = order
         equation = str(Equation(tuple(split), form.result))
         return b.op("einsum", *values, name=name, equation=equation, **attrs)
+
+
+def _filled(b: Builder, value: str, labels: str, short: Mapping[str, Extent], free: bool) -> str:
+    """A value with as many zeros behind its dimensions as the extents of labels are short of.
+
+    Where they are ``free`` they may be anything: the other factor is zero.
+    """
+    after = tuple(short.get(n, 0) for n in labels)
+    if all(n == 0 for n in after):
+        return value
+    return b.op("pad", value, before=(0,) * len(labels), after=after, value=0, free=free)
 
 
 def pair_products(net: Network) -> Network:
@@ -116,6 +140,6 @@ def _matrix(form: Equation, size: dict[str, Extent], terms: int) -> int | None:
     (at,), (one,) = holders, summed
     data, weight = form.operands[1 - at], form.operands[at]
     rows = math.prod(range_of(size[n])[1] for n in data if n not in weight)
-    count = size[one] if is_static((size[one],)) else 1
-    fit = data[-1] == one and one in weight and known(count) % terms == 0
+    whole = terms == 1 or (is_static((size[one],)) and known(size[one]) % terms == 0)
+    fit = data[-1] == one and one in weight and whole
     return at if fit and rows >= _LEAST_ROWS else None

@@ -9,7 +9,8 @@ After, wherever the sum ends up in a value ``acc``::
 
     D[i, j] = max(acc + b[j], 0)
 
-A sum of integers may also start from what is added to it first, ``b[j]`` (`Started`).
+A sum of integers may also start from what is added to it first, ``b[j]`` or ``a[i] + b[j]``
+(`Started`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tilework.lower.common import bind, load
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, Store
 from tilework.space.blocks import Block
-from tilework.te.expr import Axis, Binary, Expr, Read, nodes, reads, rewritten
+from tilework.te.expr import Axis, Binary, Const, Expr, Read, binary, nodes, reads, rewritten
 from tilework.te.tensor import Operation, Placeholder
 
 
@@ -35,35 +36,44 @@ class Started:
         rest: the epilogue of a sum that has it.
     """
 
-    first: Read
+    first: Expr
     rest: Expr
 
     @staticmethod
     def of(block: Block) -> Started | None:
-        """The bias of a block: an input that several of its points share.
+        """What a block adds to its sums at once: inputs that several of its points share.
 
         Integers alone add up to the same in any order.
         """
         body = block.epilogue_body
         if body is None or block.op.dtype != "int32":
             return None
-        if sum(r.tensor.op is block.op for r in reads(body)) != 1:
+        sums = [r for r in reads(body) if r.tensor.op is block.op]
+        if len(sums) != 1:
             return None
-        for node in nodes(body):
-            if not (isinstance(node, Binary) and node.op == "+" and isinstance(node.a, Read)):
-                continue
-            first = node.b
-            if node.a.tensor.op is not block.op or not isinstance(first, Read):
-                continue
-            axes = {n for i in first.indices for n in nodes(i) if isinstance(n, Axis)}
-            shared = any(a not in axes and not a.unit for a in block.result.axes)
-            if shared and isinstance(first.tensor.op, Placeholder):
-                return Started(first, rewritten(body, partial(_without, node)))
-        return None
+        whole: Expr = sums[0]
+        first: Expr | None = None
+        for node in reversed(nodes(body)):  # what a node consists of comes before it
+            if isinstance(node, Binary) and node.op in "+-" and node.a is whole:
+                if not all(_is_shared(r, block) for r in reads(node.b)):
+                    break
+                before = Const("int32", 0) if first is None and node.op == "-" else first
+                first = node.b if before is None else binary(node.op, before, node.b)
+                whole = node
+        if first is None:
+            return None
+        return Started(first, rewritten(body, partial(_exchanged, whole, sums[0])))
 
 
-def _without(addition: Expr, e: Expr, parts: tuple[Expr, ...]) -> Expr | None:
-    return parts[0] if e is addition else None
+def _is_shared(read: Read, block: Block) -> bool:
+    """Whether it is of an input, and several of a block's points have the same."""
+    axes = {n for i in read.indices for n in nodes(i) if isinstance(n, Axis)}
+    shared = any(a not in axes and not a.unit for a in block.result.axes)
+    return shared and isinstance(read.tensor.op, Placeholder)
+
+
+def _exchanged(old: Expr, new: Expr, e: Expr, parts: tuple[Expr, ...]) -> Expr | None:
+    return new if e is old else None
 
 
 def finished(

@@ -8,6 +8,9 @@ from tilework import te
 from tilework.index.extents import Extent
 from tilework.index.symbols import certain
 
+AROUND = "around"
+"""The attribute that says so of what is around a tensor."""
+
 
 def pad(
     data: te.Tensor,
@@ -16,11 +19,12 @@ def pad(
     value: float = 0.0,
     name: str = "T_pad",
     prefix: str = "ax",
+    free: bool = False,
 ) -> te.Tensor:
     """Surround ``data`` with ``value``: ``before[d]`` and ``after[d]`` elements on dimension d.
 
     Without any padding it is a plain copy, which schedules inline. Axis names are ``prefix``
-    followed by the dimension.
+    followed by the dimension. Where what is around is ``free``, it may be anything: nobody asks.
     """
     shape = [b + n + a for n, b, a in zip(data.shape, before, after, strict=True)]
 
@@ -39,7 +43,8 @@ def pad(
         return te.if_then_else(te.all(*inside), element, te.const(value, data.dtype))
 
     names = [f"{prefix}{d}" for d in range(data.ndim)]
-    return te.compute(shape, body, name=name, axis_names=names)
+    attrs = {AROUND: "free"} if free else {}
+    return te.compute(shape, body, name=name, axis_names=names, attrs=attrs)
 
 
 PAD_MODES = ("constant", "edge", "reflect", "wrap")

@@ -45,7 +45,9 @@ def _bytes_of(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
 def _pixel_words(types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     (x,) = types
     common_dtype(types, ("uint8",))
-    if len(x.shape) != 4 or not 1 <= x.shape[-1] <= CHANNELS:
+    again = attrs.get("again", ())
+    channels = x.shape[-1] if len(x.shape) == 4 else 0
+    if not 1 <= channels <= CHANNELS - len(again) or any(not 0 <= c < channels for c in again):
         raise ValueError(f"{list(x.shape)} has no pixels of up to {CHANNELS} channels")
     return ValueType(x.shape[:-1], "int32")
 
@@ -84,7 +86,7 @@ _AROUND = ("before", "after")
 OPERATORS = (
     Operator("reshape", shaped(_reshape), None, Pattern.OPAQUE),  # a view: no kernel at all
     Operator("bytes_of", _bytes_of, None, Pattern.OPAQUE),  # another one, of words, lowest first
-    Operator("pixel_words", _pixel_words, declared(pixel_words), Pattern.INJECTIVE),
+    Operator("pixel_words", _pixel_words, declared(pixel_words, "again"), Pattern.INJECTIVE),
     Operator("transpose", shaped(_transpose), declared(ops.transpose, "perm"), Pattern.INJECTIVE),
     Operator(
         # not fused: its inputs are computed where they belong in its output (compiler/slots.py)
@@ -97,7 +99,7 @@ OPERATORS = (
     Operator(
         "pad",
         shaped(_pad),
-        declared(ops.pad, *_AROUND, "value"),
+        declared(ops.pad, *_AROUND, "value", "free"),
         Pattern.INJECTIVE,
         permute=moved_lists(*_AROUND),
     ),

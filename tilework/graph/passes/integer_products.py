@@ -23,6 +23,8 @@ from tilework.graph.passes._quantised import (
     parameters,
     quantised_constant,
 )
+from tilework.graph.passes._signed_weights import SignedWeights, few_inputs
+from tilework.graph.passes._sums_of_windows import sums_of_windows
 from tilework.index.extents import known_shape
 from tilework.index.symbols import symbols_of
 
@@ -244,9 +246,9 @@ class _Integers:
     def built(self) -> str:
         """The value of the match's last node."""
         m, b = self.m, self.b
-        weights, zeros = self._signed()
-        acc = self._product(weights)
-        wide = self._matrix(weights)
+        signed = self._signed()
+        zeros, wide = signed.zeros, self._matrix(signed.whole)
+        acc = self._product(signed)
         if zeros.any():
             acc = b.op("add", acc, self._of_windows(zeros))
         if isinstance(m.x, Computed):
@@ -298,40 +300,60 @@ class _Integers:
         product = self.m.product
         return 1 if product.op == "matmul" and not product.attrs.get("transpose_b") else 0
 
-    def _signed(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Weights with a sign, and the zero point that each channel of them has."""
+    def _signed(self) -> SignedWeights:
         m = self.m
-        if self.groups > 1:  # sums of windows would be as much work as the product
-            whole = m.w.numbers - m.w.zeros
-            narrow = np.abs(whole).max() < FLIP
-            return whole.astype(np.int8 if narrow else np.int16), np.zeros_like(m.zeros)
-        by = FLIP if m.w.dtype == "uint8" else 0
-        if (m.zeros == by).all() or not by:
-            return (m.w.numbers - by).astype(np.int8), m.zeros - by
-        whole = m.w.numbers - m.w.zeros
-        if whole.min() >= -FLIP and whole.max() < FLIP:  # they fit without a zero point
-            return whole.astype(np.int8), np.zeros_like(m.zeros)
-        return (m.w.numbers - by).astype(np.int8), m.zeros - by
+        if self.groups > 1:
+            return SignedWeights.grouped(m.w, m.zeros)
+        outputs, inputs = self._matrix(m.w.numbers).shape
+        few = 0 if self._windowed else few_inputs(inputs, outputs)
+        along = 1 if self.conv or self._axis() == 0 else 0
+        return SignedWeights.of(m.w, m.zeros, along, max(self._room(along), few))
 
-    def _product(self, weights: NDArray[Any]) -> str:
+    def _room(self, along: int) -> int:
+        """Inputs that are put behind those of the data to fill the last group of terms."""
+        return 0 if self.groups > 1 else -self.m.w.numbers.shape[along] % _GROUP
+
+    @property
+    def _windowed(self) -> bool:
+        """Whether an output reads several points of the data, or some around them."""
+        kernel = self.m.w.numbers.shape[2:] if self.conv else ()
+        return math.prod(kernel) > 1 or any(self.attrs.get("pads", ()))
+
+    def _product(self, w: SignedWeights) -> str:
         m, b = self.m, self.b
         attrs = {**self.attrs, "sums": "int32"}
-        along = 1 if self.conv or self._axis() == 0 else 0  # channels of the weights
-        short = -weights.shape[along] % _GROUP
-        if short and self.groups == 1:
-            rank = len(b.shape(self.data))
-            ends = tuple(short if d == 1 else 0 for d in range(rank))
-            self.data = b.op("pad", self.data, before=(0,) * rank, after=ends, value=0)
-            width = [(0, short if d == along else 0) for d in range(weights.ndim)]
-            weights = np.pad(weights, width)
+        if room := self._room(w.along):
+            w, again = w.filled(room)
+            if again:
+                self.data = b.op("concat", self.data, *map(self._input, again), axis=1)
+            rank, rest = len(b.shape(self.data)), room - len(again)
+            ends = tuple(rest if d == 1 else 0 for d in range(rank))
+            if rest:
+                self.data = b.op("pad", self.data, before=(0,) * rank, after=ends, value=0)
+        weights = w.numbers
         if self.conv and self.fill:
             attrs["fill"] = self.fill
         op = m.product.op
         if op == "matmul":  # constants are kept as [out, in]
             weights = weights if m.product.attrs.get("transpose_b") else weights.T
             op, attrs = "dense", {"sums": "int32"}
-        w = b.constant(np.ascontiguousarray(weights), m.product.inputs[1])
-        return b.op(op, self.data, w, name=f"{m.product.name}_sums", **attrs)
+        factor = b.constant(np.ascontiguousarray(weights), m.product.inputs[1])
+        acc = b.op(op, self.data, factor, name=f"{m.product.name}_sums", **attrs)
+        for k, lacks in w.more.items():
+            one = b.op("cast", self._input(k, self.attrs.get("strides", ())), to="int32")
+            acc = b.op("add", acc, b.op("multiply", one, self._vector(lacks.astype(np.int32))))
+        return acc
+
+    def _input(self, channel: int, strides: Shape = ()) -> str:
+        """One channel of the data, at all points or those that a product reads."""
+        n, _, *size = self.b.shape(self.data)
+        steps = strides or (1,) * len(size)
+        return self.b.op(
+            "slice", self.data,
+            begin=(0, channel, *(0 for _ in size)),
+            size=(n, 1, *((x - 1) // s + 1 for x, s in zip(size, steps, strict=True))),
+            stride=(1, 1, *steps),
+        )  # fmt: skip
 
     def _of_windows(self, zeros: NDArray[np.int64]) -> str:
         """Zero points of weights times the sum of the data that each output reads, negated.
@@ -346,29 +368,13 @@ class _Integers:
         if self.fill:
             around = np.asarray(-self.fill * (channels // math.prod(kernel)), np.int32)
             total = b.op("add", total, b.constant(around, "around"))
-        plain = all(set(self.attrs.get(k, (d,))) <= {d} for k, d in (("strides", 1), ("pads", 0)))
-        if self.conv and not (plain and set(kernel) == {1}):
-            total = self._windows(total, kernel)
-        if (zeros == zeros[0]).all():  # a product for each sum, not for each output
-            zeros = zeros[:1]
-        return b.op("multiply", total, self._vector((-zeros).astype(np.int32)))
-
-    def _windows(self, total: str, kernel: Shape) -> str:
-        """The sums of windows of a map [N, 1, ...]."""
-        b, attrs = self.b, self.attrs
-        *steps, last = attrs["strides"]
-        window = {k: attrs[k] for k in ("pads", "dilation")} | {"strides": (*steps, 1)}
-        n, _, *size = b.shape(total)
-        maps = b.op("reshape", total, shape=(n, *size))
-        sums = b.op("window_sums", maps, kernel=kernel, **window)
-        n, *size = b.shape(sums)
-        total = b.op("reshape", sums, shape=(n, 1, *size))
-        if last == 1:
-            return total
-        # of neighbours that fill vectors, those that an output reads
-        each, zero = (1,) * (1 + len(size)), (0,) * (2 + len(size))
-        shape = (n, 1, *size[:-1], (size[-1] - 1) // last + 1)
-        return b.op("slice", total, begin=zero, size=shape, stride=(*each, last))
+        one = bool((zeros == zeros[0]).all())
+        factors = self._vector((-zeros[:1] if one else -zeros).astype(np.int32))
+        if one:  # a product for each point, not for each output
+            total = b.op("multiply", total, factors)
+        if self._windowed or set(self.attrs.get("strides", ())) - {1}:
+            total = sums_of_windows(b, total, kernel, self.attrs)
+        return total if one else b.op("multiply", total, factors)
 
     def _matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         """Weights as a row for each output channel."""

@@ -65,6 +65,25 @@ def test_sums_of_bytes(dtype, terms, cpu):
             np.testing.assert_array_equal(got, array.sum(2, keepdims=True))
 
 
+@pytest.mark.parametrize("cpu", on_x86("znver4", "haswell", "x86-64"))
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_sums_of_any_number_of_bytes(dtype, cpu):
+    x, k = tensor("x", 5, 1, S, dtype=dtype), te.reduce_axis(S, "k")
+    sums = te.compute((5, 1), lambda i, j: te.sum(te.cast("int32", x[i, j, k]), k), "out")
+    task = SearchTask(te.ComputeDAG([x, sums]), Target(x86(cpu, 1)))
+    rng, (length,) = generator(dtype, cpu), task.compute_dag.symbols
+    cut = [s for s in SearchSpace.of(task).sketches if s.cuts]
+    rows = [(s.id, row) for s in cut for row in s.sample(rng, 12)]
+    halved = [(i, row) for i, row in rows if _halves(generate(task, i, row).modules)]
+    assert halved
+    kernel = load_kernel(BUILDER.build(task, *halved[0]))
+    for n in LENGTHS:
+        array = rng.integers(0, 256, (5, 1, n)).astype(np.uint8).view(dtype)
+        for at_end in (True, False):
+            (got,) = run_at(kernel, {length: n}, [array], 1, at_end)
+            np.testing.assert_array_equal(got, array.sum(2))
+
+
 def _adds_bytes(modules) -> bool:
     return any("vector.reduce.add" in m.text for m in modules)
 

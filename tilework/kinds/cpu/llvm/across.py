@@ -31,6 +31,7 @@ from tilework.te.expr import Axis, Binary, Cast, Const, Expr, IfThenElse, childr
 
 FLIP = 128
 _OPERATORS = frozenset({"+", "*", "max", "min"})
+_SUMMED, _BYTES = ("float32", "int32"), ("uint8", "int8")
 FEWEST_BYTES, MOST_BYTES = 4, 64
 """So few bytes are added one by one, and so many at once."""
 
@@ -77,7 +78,7 @@ class Across:
             return False
         read = term.a
         form = self._expressions.addresses.flat(read.buffer, read.indices)
-        plain = read.dtype in ("uint8", "int8") and read.buffer.scope != "register"
+        plain = read.dtype in _BYTES and read.buffer.scope != "register"
         beside = form is not None and form.step(s.var) == 1
         varies = any(s.var in walk(i) for i in store.indices)
         return plain and beside and not varies and s.extent >= FEWEST_BYTES
@@ -115,7 +116,7 @@ class Across:
     def _is_sum(self, s: For, store: Store) -> bool:
         """Whether all terms lie side by side, and fill registers, up to an end that a run says."""
         value = store.value
-        if store.buffer.scope != "register" or store.buffer.dtype != "float32":
+        if store.buffer.scope != "register" or store.buffer.dtype not in _SUMMED:
             return False
         if not isinstance(s.extent, int) or s.extent % self._lanes or self._lanes == 1:
             return False
@@ -135,11 +136,14 @@ class Across:
                 form = self._expressions.addresses.flat(term.buffer, term.indices)
                 step = None if form is None else form.step(var)
                 memory = term.buffer.scope != "register" or step == 0
-                return step in (0, 1) and memory and term.dtype == "float32"
+                return step in (0, 1) and memory and term.dtype in (*_SUMMED, *_BYTES)
             case Const():
                 return True
+            case Cast():
+                narrow = isinstance(term.a, Load) and term.a.dtype in _BYTES
+                return term.dtype in _SUMMED and narrow and self._side_by_side(term.a, var)
             case Binary():
-                plain = term.dtype == "float32" and term.op in (*_OPERATORS, "-")
+                plain = term.dtype in _SUMMED and term.op in (*_OPERATORS, "-")
                 return plain and all(self._side_by_side(e, var) for e in children(term))
             case IfThenElse():
                 return (
