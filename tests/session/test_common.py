@@ -189,6 +189,27 @@ def test_a_batch_may_be_any_and_short_lengths_are_looked_at():
     )
 
 
+def test_what_was_always_equal_may_stay_so():
+    inputs = [
+        Declared("ids", "int64", ("s1", "total")),
+        Declared("mask", "int64", ("s2", "total")),
+        Declared("states", "float32", ("s3", "n")),
+        Declared("scale", "float32", ("s2 + total",)),
+    ]
+    seen = [
+        {"ids": (b, n), "mask": (b, n), "states": (b, n - 3), "scale": (b + n,)}
+        for b, n in ((2, 24), (1, 17))
+    ]
+    assert ranges_of(inputs, seen, related=True) == {
+        "ids": ("((s3))", "(n + 3)"),
+        "mask": ("(s3)", "(n + 3)"),
+        "states": ("s3", "n"),
+        "scale": ("((s3)) + ((n + 3))",),
+        "s3": "1..16:1,2",
+        "n": "1..1024:14,21",
+    }
+
+
 def merged_decoder():
     """Scores of x over keys: those of a past where there is one, else of what an encoder says."""
     cached = [helper.make_node("MatMul", ["x", "past"], ["then_y"])]

@@ -276,15 +276,19 @@ def _relate(
     for place in [*free]:
         values = free.pop(place)
         rest = {p: values - other for p, other in free.items()}
-        sums = [f"{texts[p]} + {k[0]}" for p, k in rest.items() if k[0] >= 0 and (k == k[0]).all()]
+        sums = [f"{texts[p]}" for p, k in rest.items() if not k.any()]
+        sums += [f"{texts[p]} + {k[0]}" for p, k in rest.items() if k[0] > 0 and (k == k[0]).all()]
         sums += [
             f"{texts[p]} + {texts[q]}"
             for p, left in rest.items()
             for q, other in free.items()
             if p != q and (left == other).all()
         ]
-        if sums:
-            del ranges[str(texts[place])]
-            texts[place] = sums[0]
-        else:
+        if not sums:
             free[place] = values
+            continue
+        name = str(texts[place])
+        del ranges[name]
+        for p, text in texts.items():  # what is a sum of this one, too
+            if isinstance(text, str):
+                texts[p] = re.sub(rf"\b{name}\b", f"({sums[0]})", text)
