@@ -340,6 +340,12 @@ def first_row_replaced(g: Maker) -> str:
     return g.node("ScatterElements", "x", places, rows, axis=2)
 
 
+def nothing_beside(g: Maker) -> str:
+    """All columns, and what is done to those behind them, as rotary embeddings of all have it."""
+    rest = g.node("Slice", "x", g.ints(6), g.ints(99), g.ints(2))
+    return g.node("Concat", "x", g.node("Mul", rest, rest), axis=2)
+
+
 def dropped(g: Maker) -> str:
     return g.node("Flatten", "x", axis=2)
 
