@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
@@ -144,6 +145,16 @@ def test_what_cannot_be_one_form_says_so_once(caplog, monkeypatch):
 
     monkeypatch.setattr("tilework.session.common.form_over", read)
     run(Session(data), other, {"x": (9, 3)})
+
+
+def test_threads_that_meet_new_shapes_at_once_share_a_form(compiled):
+    model = attention()
+    session, other = Session(model, cache=False), ort.InferenceSession(model)
+    close(session, other, feeds(1, 9))
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(close, session, other, feeds(1, n)) for n in (5, 6, 7, 8)]:
+            done.result()
+    assert len(compiled) == 2 and len(session._forms.modules) == 1
 
 
 def test_ranges_of_what_was_seen():

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,6 +74,7 @@ class Common:
         self._form: Module | None = None
         self._served: BoundedCache[object, Module] = BoundedCache(_REMEMBERED)
         self._vain = 0
+        self._making = Lock()
 
     def serving(self, key: object, shapes: Shapes) -> Module | None:
         """The form that serves inputs of some shapes; None where they get one of their own.
@@ -82,7 +84,10 @@ class Common:
         """
         form = self._served.get(key)
         if form is None or form is not self._form:
-            form = self._serving(shapes)
+            form = self._form
+            if form is None or not _serves(form, shapes):
+                with self._making:  # threads that meet new shapes at once share what one makes
+                    form = self._serving(shapes)
             if form is not None:
                 self._served.put(key, form)
         return form
