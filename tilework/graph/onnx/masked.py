@@ -43,8 +43,8 @@ def _choice(
         return None
     data, places, new = node.input
     transposed = _made(makers, places, "Transpose")
-    found = _made(makers, transposed, "NonZero")
-    spread = _made(makers, found, "Expand")
+    nonzero = _made(makers, transposed, "NonZero")
+    spread = _made(makers, nonzero, "Expand")
     shape = _made(makers, spread.input[1], "Shape") if spread is not None else None
     if shape is None or shape.input[0] != data or any(attributes(shape).values()):
         return None
