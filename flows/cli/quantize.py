@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from flows.cli import options
+from flows.cli.form import NetworkForm
 from flows.cli.output import console, print_json
 from flows.numbers import plural, size
 
@@ -116,7 +117,7 @@ def quantize(
     quantised = quantise(
         QuantiseRequest(
             network, place, calibrate, scheme, method, tuple(keep or ()), batch, layout,
-            tuple(shape or ()), packed, reduce_range,
+            NetworkForm(shape=shape).settings(network)["shapes"], packed, reduce_range,
         )
     )  # fmt: skip
     if json:

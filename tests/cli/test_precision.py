@@ -40,6 +40,8 @@ def test_8_bits_and_what_they_cost(cli, tmp_path):
     assert "--reduce-range is of products of bytes" in told
     told = cli.error("quantize", "mlp", "--weights", "int4", "--scheme", "dynamic")
     assert "--scheme and --method are of data" in told
+    told = cli.error("quantize", "mlp", "--shape", "any")
+    assert "--shape any is for ONNX files" in told
     budget = ("--trials", 8, "--seconds", 20, "--threads", 1, "--no-prefect")
     report = cli.json("tune", "mlp", "--precision", "int8", *budget)
     assert report["check"]["max_rel_error"] <= 1e-3 < report["loss"]["largest"] < 0.1

@@ -348,6 +348,22 @@ def first_row_replaced(g: Maker) -> str:
     return g.node("ScatterElements", "x", places, rows, axis=2)
 
 
+def put_where_a_mask_is_true(g: Maker) -> str:
+    """``x[x.sum(2, keepdims=True) > 0] = 7``: by the places, of which data decide how many."""
+    mask = g.node("Greater", g.node("ReduceSum", "x", g.ints(2)), g.weight(np.float32(0)))
+    every = g.node("Expand", mask, g.node("Shape", "x", start=0))
+    places = g.node("Transpose", g.node("NonZero", every), perm=[1, 0])
+    ones = g.node("Cast", g.node("Reshape", every, g.ints(-1)), to=INT)
+    new = g.node("Expand", g.weight(np.float32(7)), g.node("ReduceSum", ones, g.ints(0)))
+    return g.node("ScatterND", "x", places, g.node("Reshape", new, g.ints(-1)))
+
+
+def nothing_beside(g: Maker) -> str:
+    """All columns, and what is done to those behind them, as rotary embeddings of all have it."""
+    rest = g.node("Slice", "x", g.ints(6), g.ints(99), g.ints(2))
+    return g.node("Concat", "x", g.node("Mul", rest, rest), axis=2)
+
+
 def dropped(g: Maker) -> str:
     return g.node("Flatten", "x", axis=2)
 

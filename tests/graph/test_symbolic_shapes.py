@@ -138,6 +138,13 @@ def test_reflections_of_few_elements(tmp_path: Path) -> None:
     check(file_of(padded(0, 1), tmp_path), {**RANGES, "n": "2..9"}, POINTS[1:])
 
 
+def test_an_output_without_elements_is_refused(tmp_path: Path) -> None:
+    def rest(g: Maker) -> str:
+        return g.node("Neg", g.node("Slice", "x", g.ints(6), g.ints(9), g.ints(2)))
+
+    assert "has no elements: its shape is [n, m, 0]" in _refused(rest, tmp_path)
+
+
 def test_what_data_decide_is_refused_with_its_node(tmp_path: Path) -> None:
     def places(g: Maker) -> str:
         return g.node("NonZero", "x")

@@ -176,6 +176,15 @@ def test_numbers_fold_as_arrays_are_computed(op, a, b):
         assert found == int(ARRAYS[op](np.array(a), np.array(b)))
 
 
+def test_an_extent_and_the_end_of_its_range_have_extremes():
+    n = symbol("n", 4, 16)
+    for end, op in ((4, "max"), (16, "min")):
+        assert folded(op, n, end) is n is folded(op, end, n)
+    for end, op in ((16, "max"), (4, "min")):
+        assert folded(op, n, end) == end == folded(op, end, n)
+    assert folded("min", n, 15) is None is folded("max", 5, n)
+
+
 def test_comparisons():
     assert [op for op, holds in COMPARE.items() if holds(1, 2)] == ["<", "<=", "!="]
 

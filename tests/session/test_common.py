@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
@@ -146,6 +147,16 @@ def test_what_cannot_be_one_form_says_so_once(caplog, monkeypatch):
     run(Session(data), other, {"x": (9, 3)})
 
 
+def test_threads_that_meet_new_shapes_at_once_share_a_form(compiled):
+    model = attention()
+    session, other = Session(model, cache=False), ort.InferenceSession(model)
+    close(session, other, feeds(1, 9))
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(close, session, other, feeds(1, n)) for n in (5, 6, 7, 8)]:
+            done.result()
+    assert len(compiled) == 2 and len(session._forms.modules) == 1
+
+
 def test_ranges_of_what_was_seen():
     inputs = [
         Declared("x", "float32", ("batch", 3, None, None)),
@@ -187,6 +198,27 @@ def test_a_batch_may_be_any_and_short_lengths_are_looked_at():
         224,
         224,
     )
+
+
+def test_what_was_always_equal_may_stay_so():
+    inputs = [
+        Declared("ids", "int64", ("s1", "total")),
+        Declared("mask", "int64", ("s2", "total")),
+        Declared("states", "float32", ("s3", "n")),
+        Declared("scale", "float32", ("s2 + total",)),
+    ]
+    seen = [
+        {"ids": (b, n), "mask": (b, n), "states": (b, n - 3), "scale": (b + n,)}
+        for b, n in ((2, 24), (1, 17))
+    ]
+    assert ranges_of(inputs, seen, related=True) == {
+        "ids": ("((s3))", "(n + 3)"),
+        "mask": ("(s3)", "(n + 3)"),
+        "states": ("s3", "n"),
+        "scale": ("((s3)) + ((n + 3))",),
+        "s3": "1..16:1,2",
+        "n": "1..1024:14,21",
+    }
 
 
 def merged_decoder():

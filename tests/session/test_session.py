@@ -201,6 +201,15 @@ def test_values_that_decide_shapes(folder):
             assert np.array_equal(y, x.reshape(shape))
 
 
+def test_lists_are_of_the_type_of_their_input():
+    session, other = (
+        Session(dense(), cache=False),
+        ort.InferenceSession(dense().SerializeToString()),
+    )
+    x = {"x": [[1, 2.5, 3]]}
+    assert np.allclose(session.run(None, x)[0], other.run(None, x)[0])
+
+
 @pytest.mark.parametrize(
     ("feeds", "message"),
     [

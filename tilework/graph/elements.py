@@ -19,6 +19,9 @@ def require_elements(net: Network) -> None:
     Raises:
         NetworkError: the message names the value and the symbol.
     """
+    for name in net.outputs:
+        if 0 in (shape := net.types[name].shape) and name in net.producer:
+            raise NetworkError(f"the output '{name}' has no elements: its shape is {list(shape)}")
     for node in net.nodes:
         read = () if node.op in _LENGTHEN else node.inputs
         for value in (*read, node.name):

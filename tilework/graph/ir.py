@@ -285,20 +285,20 @@ class Builder:
         """Append a node; its inputs are checked at once.
 
         No node is made where an input or the result has no elements: what there is to compute is
-        known then.
+        known then. One of a shape that a run brings is made, and nobody reads it.
 
         Raises:
             NetworkError: the inputs do not fit the operator.
         """
         node = Node(op, inputs, self._unique(name or op), attrs)
         kind = node_type(node, self.types)
-        if 0 in kind.shape:
+        empty = 0 in kind.shape
+        if empty and not symbols_of(kind.shape):
             shape = known_shape(kind.shape)
             return self.constant(np.empty(shape, numpy_dtype(kind.dtype)), node.name)
-        if any(0 in self.types[v].shape for v in inputs):
+        if not empty and any(0 in self.types[v].shape for v in inputs):
             return self._without_empty(node, kind)
-        self.types[node.name] = kind
-        self.producer[node.name] = node
+        self.types[node.name], self.producer[node.name] = kind, node
         return node.name
 
     def _without_empty(self, node: Node, kind: ValueType) -> str:

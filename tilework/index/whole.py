@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilework.index.symbols import Symbolic, Undecided, Whole, range_of
+from tilework.index.symbols import Symbolic, Whole, certain, range_of
 
 DIVISIONS = ("//", "%", "quot", "rem")
 
@@ -77,10 +77,10 @@ def _folded_extents(op: str, a: Whole, b: Whole) -> Whole | None:
     if op in ("+", "-", "*"):
         return EXTENTS[op](a, b)
     if op in ("max", "min"):
-        try:
-            return (a if a >= b else b) if op == "max" else (a if a <= b else b)
-        except Undecided:
-            return None
+        low, high = (a, b) if op == "min" else (b, a)
+        if certain(lambda: low <= high):
+            return a
+        return b if certain(lambda: high <= low) else None
     if op in ("quot", "rem") and range_of(a)[0] < 0:
         return None
     if op not in DIVISIONS or not isinstance(b, int) or b <= 0:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,6 +74,7 @@ class Common:
         self._form: Module | None = None
         self._served: BoundedCache[object, Module] = BoundedCache(_REMEMBERED)
         self._vain = 0
+        self._making = Lock()
 
     def serving(self, key: object, shapes: Shapes) -> Module | None:
         """The form that serves inputs of some shapes; None where they get one of their own.
@@ -82,7 +84,10 @@ class Common:
         """
         form = self._served.get(key)
         if form is None or form is not self._form:
-            form = self._serving(shapes)
+            form = self._form
+            if form is None or not _serves(form, shapes):
+                with self._making:  # threads that meet new shapes at once share what one makes
+                    form = self._serving(shapes)
             if form is not None:
                 self._served.put(key, form)
         return form
@@ -276,15 +281,19 @@ def _relate(
     for place in [*free]:
         values = free.pop(place)
         rest = {p: values - other for p, other in free.items()}
-        sums = [f"{texts[p]} + {k[0]}" for p, k in rest.items() if k[0] >= 0 and (k == k[0]).all()]
+        sums = [f"{texts[p]}" for p, k in rest.items() if not k.any()]
+        sums += [f"{texts[p]} + {k[0]}" for p, k in rest.items() if k[0] > 0 and (k == k[0]).all()]
         sums += [
             f"{texts[p]} + {texts[q]}"
             for p, left in rest.items()
             for q, other in free.items()
             if p != q and (left == other).all()
         ]
-        if sums:
-            del ranges[str(texts[place])]
-            texts[place] = sums[0]
-        else:
+        if not sums:
             free[place] = values
+            continue
+        name = str(texts[place])
+        del ranges[name]
+        for p, text in texts.items():  # what is a sum of this one, too
+            if isinstance(text, str):
+                texts[p] = re.sub(rf"\b{name}\b", f"({sums[0]})", text)

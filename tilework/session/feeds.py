@@ -135,7 +135,8 @@ def _array(declared: Declared, given: Any) -> Any:
     if not declared.plain:
         return np.asarray(given, object) if declared.dtype == _TEXT else np.asarray(given)
     try:
-        array = given.numpy() if hasattr(given, "numpy") else np.asarray(given)
+        kind = numpy_dtype(declared.dtype) if isinstance(given, list) else None
+        array = given.numpy() if hasattr(given, "numpy") else np.asarray(given, kind)
     except Exception as e:  # whatever a foreign array says
         raise ModuleError(f"input {declared.name}: no array can be made of it: {e}") from e
     if array.dtype != numpy_dtype(declared.dtype):

@@ -26,6 +26,7 @@ from tilework.graph.onnx.inputs import (
     has_free_extents,
     input_types,
 )
+from tilework.graph.onnx.masked import choices
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.nothing import or_nothing
 from tilework.graph.onnx.places import Places, places_of
@@ -141,7 +142,7 @@ def _converted(
         walk.define(name, array)
     inputs = [i for i in graph.input if i.name not in walk.constants]  # IR 3 lists both
     define_inputs(walk, inputs, shapes, values)
-    walk.graph(in_order(graph.node))
+    walk.graph(choices(graph, in_order(graph.node)))
     if not graph.output:
         raise NetworkError("the file is corrupt: the network has no outputs")
     outputs = [walk.output(o.name) for o in graph.output]

@@ -66,7 +66,7 @@ def infer(op: str, types: Sequence[ValueType], attrs: Attrs) -> ValueType:
     static = is_static(shape)
     lows = shape if static else tuple(range_of(n)[0] for n in shape)
     least = min(lows, default=1)
-    if least < 1 and (least < 0 or not static or not _may_be_empty(op, types)):
+    if least < 1 and (least < 0 or not (static or 0 in shape) or not _may_be_empty(op, types)):
         raise ValueError(
             f"the result would have shape {list(shape)}{_ranges(shape)}"
         ) from _emptiness(shape)
