@@ -202,10 +202,8 @@ def test_values_that_decide_shapes(folder):
 
 
 def test_lists_are_of_the_type_of_their_input():
-    session, other = (
-        Session(dense(), cache=False),
-        ort.InferenceSession(dense().SerializeToString()),
-    )
+    session = Session(dense(), cache=False)
+    other = ort.InferenceSession(dense().SerializeToString())
     x = {"x": [[1, 2.5, 3]]}
     assert np.allclose(session.run(None, x)[0], other.run(None, x)[0])
 

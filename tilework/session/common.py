@@ -17,13 +17,13 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilework.cache import BoundedCache
 from tilework.errors import ShapeError, TileworkError
+from tilework.locks import Lock
 from tilework.session.facts import Declared
 from tilework.session.whole import Forms, Ranges, form_over
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilework.dtypes import numpy_dtype
+from tilework.dtypes import is_float, numpy_dtype
 from tilework.errors import ModuleError, TileworkError
 from tilework.runtime.names import in_order
 from tilework.session.facts import Declared, Facts
@@ -135,8 +135,9 @@ def _array(declared: Declared, given: Any) -> Any:
     if not declared.plain:
         return np.asarray(given, object) if declared.dtype == _TEXT else np.asarray(given)
     try:
-        kind = numpy_dtype(declared.dtype) if isinstance(given, list) else None
-        array = given.numpy() if hasattr(given, "numpy") else np.asarray(given, kind)
+        array = given.numpy() if hasattr(given, "numpy") else np.asarray(given)
+        if isinstance(given, list) and (array.dtype.kind in "iu" or is_float(declared.dtype)):
+            array = np.asarray(given, numpy_dtype(declared.dtype))  # which loses no fractions
     except Exception as e:  # whatever a foreign array says
         raise ModuleError(f"input {declared.name}: no array can be made of it: {e}") from e
     if array.dtype != numpy_dtype(declared.dtype):
