@@ -45,7 +45,7 @@ def parts(
     else:
         unique, where = values(sizes)
         asked = [(int(n), 0) for n in unique]
-    table = np.array([points_left(border, min(n, most), other) for n, other in asked])
+    table = np.array([points_left(border, n if border.axis.open else min(n, most), other) for n, other in asked])
     if border.axis.open and not serial:
         table[:, 2, 0] *= np.where(unique > 1, _SINGLE, 1.0)
     return [(table[where, i, 0], table[where, i, 1]) for i in range(table.shape[1])]
