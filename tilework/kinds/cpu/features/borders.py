@@ -36,7 +36,7 @@ def parts(
         serial: whether there is a sum inside the loops over taps.
         others: the same sizes of other open axes with bounds.
     """
-    most = border.axis.typical
+    most = np.inf if border.axis.open else border.axis.typical
     if border.edge and others:
         alone = np.logical_and.reduce([other == 1 for other in others])
         keys, where = values(sizes * 2 + alone)
@@ -45,7 +45,7 @@ def parts(
     else:
         unique, where = values(sizes)
         asked = [(int(n), 0) for n in unique]
-    table = np.array([points_left(border, n if border.axis.open else min(n, most), other) for n, other in asked])
+    table = np.array([points_left(border, min(n, most), other) for n, other in asked])
     if border.axis.open and not serial:
         table[:, 2, 0] *= np.where(unique > 1, _SINGLE, 1.0)
     return [(table[where, i, 0], table[where, i, 1]) for i in range(table.shape[1])]

@@ -188,7 +188,7 @@ def _open_points(
 
     def used(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
         begin, end = np.maximum(low, first[:, None]), np.minimum(high, stop[:, None] - 1)
-        return np.maximum(end - begin + 1, 0)
+        return np.asarray(np.maximum(end - begin + 1, 0))
 
     begin, end = int(low.max()), int(high.min()) + 1
     before = np.clip(begin - starts, 0, stops - starts)
