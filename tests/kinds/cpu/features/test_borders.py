@@ -7,6 +7,7 @@ import pytest
 
 from tests.hosts import x86
 from tilework import te
+from tilework.index.symbols import symbol
 from tilework.kinds.cpu.features.borders import checked_share
 from tilework.kinds.cpu.features.tile import unrolled_steps
 from tilework.kinds.cpu.features.versions import Border, points_left
@@ -80,3 +81,32 @@ def test_points_left_of_tiles_are_those_whose_bounds_hold():
         ):
             assert number == part.sum() / taps
             assert points == (used[part].mean() if part.any() else 0)
+
+
+def left_of_open(extent, size, taps=5):
+    """Points left of an axis as long as a run says, with padding that keeps its length."""
+    axis = Axis("int32", "x", symbol("n", 1, 64, (extent,)), "spatial")
+    tap, node = Axis("int32", "rx", taps, "reduce"), Compare("bool", "<", *[Const("int32", 0)] * 2)
+    pad = taps // 2
+    own = (
+        Bound(node, axis, 1, tap, 1, -pad, True),
+        Bound(node, axis, -1, tap, -1, axis.extent - 1 + pad, True),
+    )
+    return points_left(Border.of(axis, own), size)
+
+
+def test_tiles_of_an_open_axis_leave_all_points_that_taps_use():
+    for extent in range(1, 30):
+        for size in range(1, 10):
+            used = sum(max(extent - abs(shift), 0) for shift in range(-2, 3))
+            found = sum(number * points for number, points in left_of_open(extent, size))
+            assert found == pytest.approx(used / 5), (extent, size)
+
+
+def test_an_open_axis_shorter_than_a_tile_is_computed_point_by_point():
+    whole, part, single = left_of_open(7, 8)
+    assert whole[0] == 0
+    assert part[0] * part[1] == pytest.approx(2 + 7 / 5)  # a pair inside, and two at the end
+    assert single == (pytest.approx(1 + 7 / 5), 1)  # one inside, and two at the begin
+    # of 12 points the first 8 and the last 2 have code of their own, and 2 inside
+    assert left_of_open(12, 8)[2][0] == pytest.approx(0)

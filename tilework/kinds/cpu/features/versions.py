@@ -156,10 +156,10 @@ def points_left(border: Border, size: int, others: int = 0) -> list[tuple[float,
     inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
     points = np.maximum(inside, 0)
     if border.axis.open:
-        last = others >= 0 and border.edge > 0 and count * size == border.axis.typical
-        if last:
-            last = versions(border, size, False, False).bodies * 2**others <= MOST_BORDERED
-        return _open_points(points, np.minimum(inside.min(axis=1), size), size, last)
+        edge = border.edge if others >= 0 else 0
+        if edge and versions(border, size, False, False).bodies * 2**others > MOST_BORDERED:
+            edge = 0
+        return _open_points(low, high, border.axis.typical, size, edge)
     out: list[tuple[float, float]] = []
     many = 2 * points >= size
     for part in (points == size, many & (points < size), ~many & (points > 0)):
@@ -169,25 +169,42 @@ def points_left(border: Border, size: int, others: int = 0) -> list[tuple[float,
 
 
 def _open_points(
-    points: NDArray[np.int64], inner: NDArray[np.int64], size: int, last: bool
+    low: NDArray[np.int64], high: NDArray[np.int64], extent: int, size: int, edge: int
 ) -> list[tuple[float, float]]:
     """The same of an axis whose extent a run decides: points on its border go one by one.
 
+    As `tilework.lower.register_tiles.tails.Tail` computes them: the first tile in one where it
+    reaches over no other end, of others the points inside in halves.
+
     Args:
-        points: of each tile, those that a tap uses.
-        inner: of each tile, those that all taps use.
+        low, high: of each tap, the first point that uses it, and the last one.
+        extent: points of the axis.
         size: of a tile.
-        last: whether the last tile is whole and has code of its own.
+        edge: points at the end that have code of their own, as the last tile has where it is
+            whole; 0 if there is none.
     """
-    count, taps = points.shape
-    known = np.zeros(count, bool)  # of which tiles code says which points a tap uses
-    if size > 1 and count > 1:
-        known[[0, -1] if last else 0] = True
-    some = points[known]
-    some = some[(some > 0) & (some < size)]
-    whole = (points[known] == size).sum() / taps + (inner[~known] == size).sum()
-    part = inner[~known & (inner > 0) & (inner < size)]
-    number = len(part) + len(some) / taps
-    mean = (float(part.sum()) + float(some.sum()) / taps) / number if number else 0.0
-    edge = float(points[~known].sum()) / taps - float(np.maximum(inner[~known], 0).sum())
-    return [(float(whole), size), (number, mean), (edge, 1.0)]
+    taps, starts = len(low), np.arange(0, extent, size)
+    stops = np.minimum(starts + size, extent)
+
+    def used(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
+        begin, end = np.maximum(low, first[:, None]), np.minimum(high, stop[:, None] - 1)
+        return np.asarray(np.maximum(end - begin + 1, 0))
+
+    begin, end = int(low.max()), int(high.min()) + 1
+    before = np.clip(begin - starts, 0, stops - starts)
+    inner = np.maximum(np.minimum(stops, end) - starts - before, 0)
+    whole = inner == size
+    known = ~whole & (starts == 0) & (1 < size <= end)  # code says which points a tap uses
+    if edge and size > 1:
+        known |= ~whole & (starts >= begin) & (starts + size == extent)
+    single = ~whole & ~known
+    behind = single & (1 < edge < size) & (stops - starts - before - inner == edge)
+    points = used(starts, stops)
+    some = [points[known], used(stops - edge, stops)[behind]]
+    halves = inner[single] // 2 * 2 if size > 2 else np.zeros(0, np.int64)
+    shorter = np.concatenate([one[(one > 0) & (one < size)] for one in some])
+    number = len(shorter) / taps + sum(int(n).bit_count() for n in halves)
+    mean = (float(shorter.sum()) / taps + float(halves.sum())) / number if number else 0.0
+    full = float(whole.sum()) + float((points[known] == size).sum()) / taps
+    rest = (float(points[single].sum()) - float(some[1].sum())) / taps - float(halves.sum())
+    return [(full, size), (number, mean), (rest, 1.0)]
