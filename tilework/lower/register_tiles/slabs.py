@@ -71,7 +71,7 @@ class _Moved:
         ]
         self.in_part = False  # whether some rows are no concern of this slab
         self.asked = False  # whether it is asked before something is read
-        self.known: dict[tuple[bool, bool], dict[Expr, Expr]] = {}  # statements share nodes
+        self.known: dict[bool, dict[Expr, Expr]] = {True: {}, False: {}}  # statements share nodes
         self.buffers: dict[Buffer, Buffer] = {}
         self.places: dict[Buffer, Places] = {}
         self.margins: dict[Buffer, tuple[Margin, ...]] = {}
@@ -203,7 +203,7 @@ class _Moved:
                 return None
             return Load(node.dtype, buffer, at)
 
-        return rewritten(e, moved, self.known.setdefault((self.in_part, self.asked), {}))
+        return rewritten(e, moved, self.known[self.in_part and not self.asked])
 
     def of(self, buffer: Buffer) -> Buffer:
         """What stands for a buffer of the slab; registers are what they were."""
