@@ -92,6 +92,11 @@ class Asked(FamilyDraft):
         here, there = map(math.exp, logs)
         return there - here
 
+    def shared(self, one: Found, point: int) -> bool:
+        """Whether a row is faster at a point than any that has no loop in parallel, for sure."""
+        least = self.draft.least(one.sketch.views[point], closely=True, alone=True)
+        return math.log(least + BESIDE_S) > self.log(one, slice(point, point + 1))
+
     def heard(self, sketch: FamilySketch) -> tuple[Rows, Floats]:
         """All rows of a sketch that it was asked about, and what it said."""
         said = self.said[sketch.id]
