@@ -93,9 +93,7 @@ class CpuDraft(Draft):
 
     def _machine(self, sketch: Sketch) -> Machine:
         """The machine that blocks of a sketch have."""
-        from tilework.space.slabs import on_one_core
-
-        machine = Machine.of(CpuTarget.of(on_one_core(sketch.target, sketch.slabs)))
+        machine = Machine.of(CpuTarget.of(sketch.programs.target))
         return machine if sketch.slabs is None else replace(machine, again=True)
 
 
