@@ -69,8 +69,8 @@ class Asked(FamilyDraft):
         return np.asarray(np.log(self.draft.seconds(view, rows) + BESIDE_S))
 
     @override
-    def least(self, sketch: FamilySketch, closely: bool = False) -> float:
-        each = [self.draft.least(view, closely) + BESIDE_S for view in sketch.views]
+    def least(self, sketch: FamilySketch, closely: bool = False, alone: bool = False) -> float:
+        each = [self.draft.least(view, closely, alone) + BESIDE_S for view in sketch.views]
         return math.prod(each) ** (1 / len(each))
 
     def mean(self, sketch: FamilySketch, rows: Rows, points: slice) -> Floats:
