@@ -13,7 +13,7 @@ from tilework.model.climbing import climbed
 from tilework.model.draft import draft_of
 from tilework.model.drafted import _least, best_drafted
 from tilework.space import SearchSpace
-from tilework.space.decision import around
+from tilework.space.decision import alone, around
 from tilework.target import Target
 from tilework.task import SearchTask
 
@@ -139,6 +139,11 @@ def test_no_row_takes_less_than_the_least_of_its_sketch(name: str, cpu: str):
         least, best = draft.least(sketch, closely=True), draft.seconds(sketch, rows).min()
         assert 0 < draft.least(sketch) <= least <= best
         assert least > TIGHT.get(name, 0.0) * best
+        serial = alone(rows, sketch.decisions)
+        serial = serial[sketch.valid(serial)]
+        if len(serial):
+            least = draft.least(sketch, closely=True, alone=True)
+            assert least <= draft.seconds(sketch, serial).min()
 
 
 @pytest.mark.parametrize("cpu", ["core-avx2", "x86-64-v4"])

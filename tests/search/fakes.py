@@ -150,7 +150,7 @@ class FakeDraft:
     def seconds(self, sketch, rows):
         return sketch.bowl(rows, sketch.wrong)
 
-    def least(self, sketch, closely=False):
+    def least(self, sketch, closely=False, alone=False):
         return 0.0
 
     def lengths(self, sketch, rows):

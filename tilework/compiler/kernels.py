@@ -127,7 +127,8 @@ class Kernels:
             small = kernel
             if not _alone(task, choice):
                 small = self._builder.build(task, number, row, strides, helpers)
-            kernel = self._builder.handed_over(small, kernel, extent, most, task.target)
+            around = extent, most, task.target
+            kernel = self._builder.handed_over(small, kernel, *around, helpers)
         if self._files is not None:
             self._new[key] = kernel
         return kernel

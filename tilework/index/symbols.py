@@ -99,7 +99,7 @@ class Floor:
     whole: Symbolic
     by: int
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, str]:
         """Where it stands in a product."""
         return 1, str(self)

@@ -35,9 +35,9 @@ from tilework.index.strides import reach, row_major
 from tilework.index.symbols import Symbol, Symbolic, symbols_of
 from tilework.once import cached_property
 from tilework.space.instructions import Instruction, Ints
-from tilework.te.expr import Axis, Call, Const, Expr
+from tilework.te.expr import Axis, Call, Expr
 from tilework.te.parts import Parts, preorder
-from tilework.te.trees import PARTS
+from tilework.te.trees import literals
 
 SCOPES = ("input", "output", "updated", "global", "block", "thread", "register")
 _INNER, _EXPRESSIONS = Parts("Stmt"), Parts("Expr", "Load")
@@ -362,16 +362,15 @@ class Program:
     def _extents(self) -> Iterator[Extent]:
         for buffer in (*self.inputs, *self.outputs, *self.temporaries):
             yield from (*buffer.shape, *buffer.strides)
-        seen: set[Expr] = set()
+        asked: list[Expr] = []
         for region in self.regions:
             yield from (a.extent for a in (*region.parallel, *region.threads))
             for stmt in walk_stmts(region.body):
                 if isinstance(stmt, For):
                     ends = (stmt.extent, stmt.start, stmt.var.extent)
                     yield from (n for n in ends if not isinstance(n, Expr))
-                for node in preorder(expressions(stmt), PARTS, seen):
-                    if isinstance(node, Const) and isinstance(node.value, Symbolic):
-                        yield node.value
+                asked += expressions(stmt)
+        yield from (n.value for n in literals(asked) if isinstance(n.value, Symbolic))
 
 
 def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:

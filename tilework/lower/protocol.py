@@ -110,7 +110,13 @@ class Builder(Protocol):
         """
 
     def handed_over(
-        self, small: Kernel, large: Kernel, extent: Extent, most: int, target: Any
+        self,
+        small: Kernel,
+        large: Kernel,
+        extent: Extent,
+        most: int,
+        target: Any,
+        helpers: Helpers | None = None,
     ) -> Kernel:
         """A kernel that is ``small`` where an extent is at most ``most``, and else ``large``.
 

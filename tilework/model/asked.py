@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 SLACK = 1.03
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken: a tile of 22 rows is compiled for each number of rows that may be left."""
-NEAR, GOOD = 1.2, 256
+NEAR, GOOD = 1.2, 64
 """Rows that take at most so many times the seconds of the best one at an end, or in the mean of
 both, are looked at everywhere; so many of a sketch for each."""
 ALONE, NEAR_ALONE = 1.02, 1.1
@@ -69,8 +69,8 @@ class Asked(FamilyDraft):
         return np.asarray(np.log(self.draft.seconds(view, rows) + BESIDE_S))
 
     @override
-    def least(self, sketch: FamilySketch, closely: bool = False) -> float:
-        each = [self.draft.least(view, closely) + BESIDE_S for view in sketch.views]
+    def least(self, sketch: FamilySketch, closely: bool = False, alone: bool = False) -> float:
+        each = [self.draft.least(view, closely, alone) + BESIDE_S for view in sketch.views]
         return math.prod(each) ** (1 / len(each))
 
     def mean(self, sketch: FamilySketch, rows: Rows, points: slice) -> Floats:
@@ -91,6 +91,11 @@ class Asked(FamilyDraft):
         logs = (self.log(row, slice(point, point + 1)) for row in (one, other))
         here, there = map(math.exp, logs)
         return there - here
+
+    def shared(self, one: Found, point: int) -> bool:
+        """Whether a row is faster at a point than any that has no loop in parallel, for sure."""
+        least = self.draft.least(one.sketch.views[point], closely=True, alone=True)
+        return math.log(least + BESIDE_S) > self.log(one, slice(point, point + 1))
 
     def heard(self, sketch: FamilySketch) -> tuple[Rows, Floats]:
         """All rows of a sketch that it was asked about, and what it said."""

@@ -27,11 +27,12 @@ class Draft(Protocol):
     def block_seconds(self, sketch: Any, rows: Any) -> NDArray[np.float64]:
         """The same of each of the S blocks, P x S: all together they are `seconds`."""
 
-    def least(self, sketch: Any, closely: bool = False) -> float:
+    def least(self, sketch: Any, closely: bool = False, alone: bool = False) -> float:
         """Seconds that no valid row takes less than; 0 where nothing is known of that.
 
         Args:
             closely: not by the work alone: also by what of it cannot be done at full speed.
+            alone: of those rows that have no loop in parallel.
         """
         return 0.0
 

@@ -169,9 +169,9 @@ class FamilyDraft:
         total = self.seconds(sketch, rows) / np.maximum(each.sum(axis=1), 1e-30)
         return np.asarray(each * total[:, None])
 
-    def least(self, sketch: FamilySketch, closely: bool = False) -> float:
+    def least(self, sketch: FamilySketch, closely: bool = False, alone: bool = False) -> float:
         """The geometric mean of what no row takes less than at the points, in seconds."""
-        each = [self.draft.least(view, closely) for view in sketch.views]
+        each = [self.draft.least(view, closely, alone) for view in sketch.views]
         return math.prod(each) ** (1 / len(each))
 
     def lengths(self, sketch: FamilySketch, rows: Rows) -> NDArray[np.float64]:

@@ -251,7 +251,7 @@ def _alone(
         if (row == shared[0]).all():
             continue
         at = border.first - 1
-        here = asked.gain(small, large, at)
+        here = 0.0 if asked.shared(large, at) else asked.gain(small, large, at)
         if here <= 0 or not large.sketch.valid(row[None])[0]:
             break
         mean = border.mean(asked.log(small, few), asked.log(large, many))

@@ -72,8 +72,12 @@ def _getter(held: dict[str, str], one: str) -> Callable[[Any], tuple[Any, ...]]:
     get, texts = attrgetter(*held), set(held.values())
     if texts == {one}:
         return get if len(held) > 1 else lambda node: (get(node),)
+    several = f"tuple[{one}, ...]"
     if len(held) == 1:
-        return get if texts == {f"tuple[{one}, ...]"} else lambda node: tuple(_flat(get(node)))
+        return get if texts == {several} else lambda node: tuple(_flat(get(node)))
+    if [*held.values()] == [several, one]:  # most of what a program is made of: stores
+        first, last = map(attrgetter, held)
+        return lambda node: (*first(node), last(node))
     return lambda node: tuple(chain(*map(_flat, get(node))))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from tilework.te.arithmetic import Binary, Expr, binary
+from tilework.te.arithmetic import Binary, Const, Expr, binary
 from tilework.te.nodes import Axis, Read
 from tilework.te.parts import Parts, preorder
 
@@ -30,6 +30,18 @@ def rebuild(e: Expr, kids: Sequence[Expr]) -> Expr:
 def walk(e: Expr, parts: Parts = PARTS, seen: set[Expr] | None = None) -> Iterator[Expr]:
     """All nodes of ``e`` in pre-order; with ``seen``, those alone that it lacks, which it gets."""
     return preorder((e,), parts, seen)
+
+
+def literals(roots: Sequence[Expr]) -> Iterator[Const]:
+    """The literals in expressions: nothing else is remembered of leaves, which most nodes are."""
+    left, seen = [*roots], set[Expr]()
+    while left:
+        node = left.pop()
+        if type(node) is Const:
+            yield node
+        elif type(node) is not Axis and node not in seen:
+            seen.add(node)
+            left += PARTS[type(node)](node)
 
 
 @lru_cache(maxsize=256)

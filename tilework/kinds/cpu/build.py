@@ -124,12 +124,18 @@ class CpuBuilder(Builder):
 
     @override
     def handed_over(
-        self, small: Kernel, large: Kernel, extent: Extent, most: int, target: Target
+        self,
+        small: Kernel,
+        large: Kernel,
+        extent: Extent,
+        most: int,
+        target: Target,
+        helpers: Helpers | None = None,
     ) -> Kernel:
         from tilework.kinds.cpu.llvm.handed_over import handed_over
 
         module = handed_over(small, large, extent, most)
-        own = (module.symbol, _object(module, CpuTarget.of(target), True, None))
+        own = (module.symbol, _object(module, CpuTarget.of(target), True, helpers))
         return Kernel(
             module.symbol,
             tuple(dict([own, *large.pieces, *small.pieces]).items()),

@@ -70,11 +70,13 @@ class CpuDraft(Draft):
         return np.stack(self._cost(sketch, rows).seconds, axis=1)
 
     @override
-    def least(self, sketch: Sketch, closely: bool = False) -> float:
+    def least(self, sketch: Sketch, closely: bool = False, alone: bool = False) -> float:
         from tilework.kinds.cpu.features.least import least_seconds
         from tilework.kinds.cpu.features.slabs import least_of_slabs
 
         machine = self._machine(sketch)
+        if alone:
+            machine = replace(machine, cores=1)
         least = sum(least_seconds(block, machine, closely) for block in sketch.blocks)
         return least if sketch.slabs is None else least_of_slabs(least, sketch, machine)
 
@@ -91,9 +93,7 @@ class CpuDraft(Draft):
 
     def _machine(self, sketch: Sketch) -> Machine:
         """The machine that blocks of a sketch have."""
-        from tilework.space.slabs import on_one_core
-
-        machine = Machine.of(CpuTarget.of(on_one_core(sketch.target, sketch.slabs)))
+        machine = Machine.of(CpuTarget.of(sketch.programs.target))
         return machine if sketch.slabs is None else replace(machine, again=True)
 
 

@@ -44,9 +44,10 @@ from tilework.lower.ir import (
     expressions,
     walk_stmts,
 )
+from tilework.lower.loads import loads
 from tilework.space.bounds import conjunction
 from tilework.space.slabs import Margin, Places, Slabs, any_row
-from tilework.te.expr import Axis, Expr, binary, compare, rewritten, walk
+from tilework.te.expr import Axis, Expr, binary, compare, rewritten
 
 
 def over_slabs(program: Program, slabs: Slabs, strides: Mapping[int, Strides]) -> Program:
@@ -70,7 +71,7 @@ class _Moved:
         ]
         self.in_part = False  # whether some rows are no concern of this slab
         self.asked = False  # whether it is asked before something is read
-        self.known: dict[tuple[bool, bool], dict[Expr, Expr]] = {}  # statements share nodes
+        self.known: dict[bool, dict[Expr, Expr]] = {True: {}, False: {}}  # statements share nodes
         self.buffers: dict[Buffer, Buffer] = {}
         self.places: dict[Buffer, Places] = {}
         self.margins: dict[Buffer, tuple[Margin, ...]] = {}
@@ -123,11 +124,11 @@ class _Moved:
     def _asks(self, body: Stmt) -> bool:
         """Whether a region has to know which rows are its slab's own."""
         ragged = bool(self.slabs.ragged)
+        seen: set[Expr] = set()
         return any(
-            (isinstance(n, Store) and n.buffer in self.old.outputs)
-            or (ragged and isinstance(n, Load) and self._row_by_row(n.buffer))
+            (isinstance(stmt, Store) and stmt.buffer in self.old.outputs)
+            or (ragged and any(self._row_by_row(n.buffer) for n in loads(expressions(stmt), seen)))
             for stmt in walk_stmts(body)
-            for n in (stmt, *(e for own in expressions(stmt) for e in walk(own)))
         )
 
     def _row_by_row(self, buffer: Buffer) -> bool:
@@ -202,7 +203,7 @@ class _Moved:
                 return None
             return Load(node.dtype, buffer, at)
 
-        return rewritten(e, moved, self.known.setdefault((self.in_part, self.asked), {}))
+        return rewritten(e, moved, self.known[self.in_part and not self.asked])
 
     def of(self, buffer: Buffer) -> Buffer:
         """What stands for a buffer of the slab; registers are what they were."""
