@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 SLACK = 1.03
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken: a tile of 22 rows is compiled for each number of rows that may be left."""
-NEAR, GOOD = 1.2, 64
+NEAR, GOOD = 1.2, 256
 """Rows that take at most so many times the seconds of the best one at an end, or in the mean of
 both, are looked at everywhere; so many of a sketch for each."""
 ALONE, NEAR_ALONE = 1.02, 1.1

@@ -30,10 +30,9 @@ _SAMPLES = 1024
 _STARTS, _FEW_STEPS = 8, 2
 """Rows that are improved, and after how many steps each has to pay. An answer of the draft takes
 as long for one row as for a thousand: many rows come as far by two steps as few by four."""
-_FAMILY_SAMPLES, _LIGHT_STARTS = 512, 4
-"""The same of a family: it asks for rows at both ends, and as many as of a static task gain 0.1 %
-at most. Of one that reads nothing several times, such as softmax, few rows are improved: kernels
-take a small part of a run, and most of a compile. Sketches are many, of several nests each."""
+_LIGHT_SAMPLES, _LIGHT_STARTS = 512, 4
+"""The same of a family that reads nothing several times, such as softmax. Its kernels take a small
+part of a run, and most of a compile: its sketches are many, of several nests each."""
 _FEW = 16
 """Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
 _LEAST_PROMISE, _MOST_PROMISE = 1.05, 1.2
@@ -158,10 +157,9 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
     family = family_at(sketches, points)
     if light:
         ends = [sketch.at_end for sketch in family]
-        looked_for = _looked_for(key, target, ends, asked, _FAMILY_SAMPLES, _LIGHT_STARTS)
+        looked_for = _looked_for(key, target, ends, asked, _LIGHT_SAMPLES, _LIGHT_STARTS)
     else:
-        ends = [sketch.at_ends for sketch in family]
-        looked_for = _looked_for(key, target, ends, asked, _FAMILY_SAMPLES)
+        looked_for = _looked_for(key, target, [sketch.at_ends for sketch in family], asked)
     if not looked_for.ends:
         return None
     asked = asked.everywhere(family)
