@@ -346,8 +346,7 @@ def _floor(a: Symbolic, by: int) -> Whole:
 
 def _bounds(terms: Terms) -> tuple[int, int]:
     """A least and a greatest value: by ranges of atoms, and of what a few floors are made of."""
-    unit = math.gcd(*terms.values())
-    if unit > 1:
+    if (unit := math.gcd(*terms.values())) > 1:
         low, high = range_of(Symbolic.of({m: c // unit for m, c in terms.items()}))
         return unit * low, unit * high
     low, high = interval(terms)
