@@ -127,13 +127,14 @@ def compare(
 def _interleave(calls: Mapping[str, Any], threads: int, seconds: float) -> dict[str, Samples]:
     """Samples of all calls in turns; each comes after a rest and an untimed call.
 
-    With several threads the rest lets the pools of the engine before go to sleep.
+    With several threads the rest lets the pools of the engine before go to sleep, and ours has
+    tried a single one before it is timed.
     """
     return interleave(
         calls,
         1000,
         min_sample_s=0.01 if threads == 1 else 0.03,
-        warmup=3,
+        warmup=3 if threads == 1 else 9,
         settle_s=1e-4 if threads == 1 else 0.02,
         budget_s=(1.1 if threads == 1 else 2.0) * seconds * len(calls),
     )
