@@ -348,14 +348,22 @@ def first_row_replaced(g: Maker) -> str:
     return g.node("ScatterElements", "x", places, rows, axis=2)
 
 
-def put_where_a_mask_is_true(g: Maker) -> str:
-    """``x[x.sum(2, keepdims=True) > 0] = 7``: by the places, of which data decide how many."""
-    mask = g.node("Greater", g.node("ReduceSum", "x", g.ints(2)), g.weight(np.float32(0)))
+def _put(g: Maker, mask: str) -> str:
+    """``x[mask] = 7``: by the places, of which data decide how many."""
     every = g.node("Expand", mask, g.node("Shape", "x", start=0))
     places = g.node("Transpose", g.node("NonZero", every), perm=[1, 0])
-    ones = g.node("Cast", g.node("Reshape", every, g.ints(-1)), to=INT)
+    truth = g.node("Cast", g.node("Reshape", every, g.ints(-1)), to=BOOL)
+    ones = g.node("Cast", truth, to=INT)
     new = g.node("Expand", g.weight(np.float32(7)), g.node("ReduceSum", ones, g.ints(0)))
     return g.node("ScatterND", "x", places, g.node("Reshape", new, g.ints(-1)))
+
+
+def put_where_a_mask_is_true(g: Maker) -> str:
+    return _put(g, g.node("Greater", g.node("ReduceSum", "x", g.ints(2)), g.weight(np.float32(0))))
+
+
+def put_where_numbers_are_not_zero(g: Maker) -> str:
+    return _put(g, g.node("Relu", g.node("ReduceSum", "x", g.ints(2))))
 
 
 def nothing_beside(g: Maker) -> str:
@@ -371,5 +379,6 @@ def dropped(g: Maker) -> str:
 GRAPHS: dict[str, Graph] = {
     name.replace("_", " "): graph
     for name, graph in list(globals().items())
-    if inspect.isfunction(graph) and graph.__module__ == __name__ and graph is not file_of
+    if inspect.isfunction(graph) and graph.__module__ == __name__
+    if graph is not file_of and not name.startswith("_")
 }
