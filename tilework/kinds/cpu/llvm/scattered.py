@@ -18,6 +18,7 @@ from tilework.lower.ir import VALUES, For, Load, Stmt, Store
 from tilework.te.expr import Axis, Binary, Compare, Const, IfThenElse, walk
 
 _PLAIN = Load | Binary | IfThenElse | Compare | Const | Axis
+"""What a step may consist of: no function, which takes a vector of its own."""
 _ENOUGH = 64
 """Elements, read one by one, of a step that takes a loop: some 32 cycles or more."""
 
