@@ -200,6 +200,30 @@ def test_a_batch_may_be_any_and_short_lengths_are_looked_at():
     )
 
 
+def test_dimensions_may_be_arithmetic_and_have_any_name():
+    inputs = [
+        Declared("x", "float32", ("n", 3, "4*rows", "2*c + 1")),
+        Declared("c_", "f", ("2d",)),
+    ]
+    seen = [{"x": (1, 3, 4 * n, 2 * n + 1), "c_": (n,)} for n in (40, 48)]
+    assert ranges_of(inputs, seen, wider=True) == {
+        "x": ("n", 3, "4*(rows)", "2*(c) + 1"),
+        "c_": ("_2d",),
+        "n": "1..16:1",
+        "rows": "1..256:40,48",
+        "c": "1..512:40,48",
+        "_2d": "1..1024:16,40,48",
+    }
+    names = ("a.b", "a b", "a_b", "lambda")
+    seen = [{"x": (n, n + 1, n + 2, n + 3)} for n in (3, 4)]
+    named = ranges_of([Declared("x", "float32", names)], seen)
+    assert named["x"] == ("a_b", "a_b_", "a_b__", "_lambda")
+    inputs = [Declared("x", "float32", ("a", "2*a"))]
+    assert ranges_of(inputs, [{"x": (n, 2 * n)} for n in (3, 4)])["x"] == ("a", "2*(a)")
+    odd = ranges_of(inputs, [{"x": (n, 2 * n + n % 2)} for n in (3, 4)])
+    assert odd["x"] == ("a", "_2_a")
+
+
 def test_what_was_always_equal_may_stay_so():
     inputs = [
         Declared("ids", "int64", ("s1", "total")),

@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -218,7 +219,9 @@ def ranges_of(
                 columns[place := values] = values
             places[i.name].append(place)
     opened = _opened(inputs, columns) if wider else (set(), set())
-    texts, ranges = _texts(columns, longest, places, *opened)
+    behind = _behind(columns)
+    columns |= {name: values for name, (values, _, _) in behind.items()}
+    texts, ranges = _texts(columns, longest, places, behind, *opened)
     if related:
         _relate(columns, texts, ranges)
     shapes = {name: tuple(texts[place] for place in each) for name, each in places.items()}
@@ -237,37 +240,83 @@ def _opened(
     return batches, sizes if any(len(set(columns[n])) > 1 for n in sizes) else set()
 
 
+Behind = Mapping[str, tuple[tuple[int, ...], int, str]]
+"""By a symbol that no dimension is alone: its values, and of which times it which one is."""
+
+
+def _behind(columns: Mapping[Column, tuple[int, ...]]) -> Behind:
+    """The symbols that dimensions are arithmetic of, as ``4*rows`` is of ``rows``."""
+    from tilework.graph.onnx.symbols import evaluated, names_in
+
+    behind: dict[str, tuple[tuple[int, ...], int, str]] = {}
+    for declared, values in columns.items():
+        (name, *more) = names_in(declared) if isinstance(declared, str) else ("", "")
+        if more or name in columns or name in behind:
+            continue
+        base, one = (evaluated(str(declared), {name: n}) for n in (0, 1))
+        if isinstance(base, int) and isinstance(one, int) and one > base >= 0:
+            times = one - base
+            behind[name] = tuple((n - base) // times for n in values), times, str(declared)
+    return behind
+
+
+def _sums(columns: Mapping[Column, tuple[int, ...]]) -> list[str]:
+    """The dimensions that are the arithmetic of others that they are called."""
+    from tilework.graph.onnx.symbols import evaluated
+
+    names = {n: values for n, values in columns.items() if isinstance(n, str)}
+    return [
+        name
+        for name, values in names.items()
+        if all(
+            evaluated(name, {n: each[row] for n, each in names.items() if n != name}) == value
+            for row, value in enumerate(values)
+        )
+    ]
+
+
+def _symbol(place: str, others: Collection[str]) -> str:
+    """A name of a symbol, which arithmetic may have in it, for that of a dimension."""
+    name = re.sub(r"\W", "_", place)
+    name = name if name.isidentifier() and not iskeyword(name) else f"_{name}"
+    while name in others:
+        name += "_"
+    return name
+
+
 def _texts(
     columns: Mapping[Column, tuple[int, ...]],
     longest: int,
     places: Mapping[str, Sequence[Column]],
+    behind: Behind,
     batches: Collection[str],
     sizes: Collection[str],
 ) -> tuple[dict[Column, int | str], dict[str, str]]:
     """What stands for dimensions, by their names or values; and the ranges of its symbols."""
-    from tilework.graph.onnx.symbols import evaluated
     from tilework.graph.onnx.usual import range_around, words_of
 
     texts: dict[Column, int | str] = {}
     ranges: dict[str, str] = {}
-    names = {name: 1 for name in columns if isinstance(name, str)}
-    sums = [n for n in names if evaluated(n, {m: 1 for m in names if m != n}) is not None]
     opened = {p for p, each in columns.items() if len({*each}) > 1 or p in batches or p in sizes}
+    opened |= {name for name, (_, _, declared) in behind.items() if declared in opened}
     varies = {p: p if p in opened else values[0] for p, values in columns.items()}
     words = words_of([varies[p] for p in each] for each in places.values())
+    sums = _sums(columns)
     for number, (place, values) in enumerate(columns.items()):
-        step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
-        name = re.sub(r"\W", "_", place) if isinstance(place, str) else f"extent_{number}"
-        name += f"_by_{step}" * (step > 1) + "_" * (name in places)
         if place not in opened:
             texts[place] = values[0]
         elif place not in sums:
+            _, times, declared = behind.get(str(place), (values, 1, place))
+            step = math.gcd(longest, *values) if min(values) >= _STEPPED else 1
+            name = str(place) if isinstance(place, str) else f"extent_{number}"
+            name = _symbol(f"{name}_by_{step}" if step > 1 else name, {*ranges, *places})
             texts[place] = f"{step}*{name}" if step > 1 else name
-            word = "batch" if place in batches else words.get(place, "")
-            ranges[name] = range_around(name, values, _TYPICAL, step, word)
-    for name in sums:
-        text = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", name)
-        texts.setdefault(name, text)
+            word = "batch" if declared in batches else words.get(declared, "")
+            each = [n * times for n in values]
+            ranges[name] = range_around(name, each, _TYPICAL, step * times, word)
+    for sum_ in sums:
+        text = re.sub(r"[^\W\d]\w*", lambda word: f"({texts[word[0]]})", sum_)
+        texts.setdefault(sum_, text)
     return texts, ranges
 
 
