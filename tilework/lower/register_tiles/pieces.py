@@ -9,9 +9,9 @@ another are off by 1e-5 of what they are together. Before::
 After, so that no term is rounded more often than a piece has terms and there are pieces::
 
     total = 0
-    for p in 0 .. ceil(K / 1024):
+    for p in 0 .. ceil(K / 256):
       acc = 0
-      for k in p * 1024 .. min(p * 1024 + 1024, K):  acc += a[k]
+      for k in p * 256 .. min(p * 256 + 256, K):  acc += a[k]
       total += acc
 
 Totals lie in memory, which costs nothing beside a piece.
@@ -31,8 +31,11 @@ from tilework.te.expr import Axis, Expr, Reduce, binary
 
 _LONG = 4096
 """Terms that may be added one after another."""
-_PIECE = 1024
-"""Terms of a piece, where axes around it have none to spare."""
+_LONG_ALIKE = 1024
+"""The same where they may be alike, so that all additions round the same way: of what is no product
+with data reuse. Also where a run says how many there are."""
+_PIECE = 256, 1024
+"""The fewest and the most terms of a piece: as many as there are pieces, if that is between."""
 
 
 @frozen(eq=False)
@@ -65,13 +68,14 @@ class Pieces:
             wrap: as above.
         """
         inside, found = 1, None
+        piece = min(max(_PIECE[0], 1 << _terms(loops).bit_length() // 2), _PIECE[1])
         steps: Expr = const(1)
         for axis in reversed(loops.block.reduce):
             count, many = loops.steps(axis), longest(loops, axis)
             if axis not in fixed and many > factors[axis] and inside <= _LONG:
                 factor = const(factors[axis])
                 whole = binary("*", binary("max", steps, const(1)), factor)
-                bodies = binary("max", binary("//", const(_PIECE), whole), const(1))
+                bodies = binary("max", binary("//", const(piece), whole), const(1))
                 found = Pieces(axis, binary("*", bodies, factor), wrap)
             inside *= many
             steps = binary("*", steps, count if isinstance(count, Expr) else const(count))
@@ -94,17 +98,30 @@ class Pieces:
 
 def is_long(loops: Loops) -> bool:
     """Whether sums have so many terms that not all of them may be added one after another."""
-    body = loops.block.body
-    summed = isinstance(body, Reduce) and body.kind == "sum" and body.dtype == "float32"
-    return summed and math.prod(a.most for a in loops.block.reduce) > _LONG
+    block = loops.block
+    body = block.body
+    if not isinstance(body, Reduce) or body.kind != "sum" or body.dtype != "float32":
+        return False
+    return _terms(loops) > _most(loops)
 
 
 def has_pieces(loops: Loops) -> bool:
     """Whether a visit of a register tile has so many terms."""
-    return math.prod(longest(loops, a) for a in loops.block.reduce) > _LONG
+    return math.prod(longest(loops, a) for a in loops.block.reduce) > _most(loops)
 
 
 def longest(loops: Loops, axis: Axis) -> int:
     """The most steps of an axis at the innermost reduce level."""
     steps = loops.steps(axis)
     return known(loops.tile[axis][-1]) if isinstance(steps, Expr) else most(steps)
+
+
+def _terms(loops: Loops) -> int:
+    return math.prod(a.most for a in loops.block.reduce)
+
+
+def _most(loops: Loops) -> int:
+    """Terms of a sum that need no pieces."""
+    block = loops.block
+    reused = block.reduce_levels > 1 and not any(a.open for a in block.reduce)
+    return _LONG if reused else _LONG_ALIKE
