@@ -32,8 +32,8 @@ from tilework.te.expr import Axis, Expr, Reduce, binary
 _LONG = 4096
 """Terms that may be added one after another."""
 _LONG_ALIKE = 1024
-"""The same where they may be alike, so that all additions round the same way: of what is no product
-with data reuse. Also where a run says how many there are."""
+"""The same where they may be alike, so that all additions round the same way (what is no product
+with data reuse), and where a run says how many there are."""
 _PIECE = 256, 1024
 """The fewest and the most terms of a piece: as many as there are pieces, if that is between."""
 
@@ -67,7 +67,7 @@ class Pieces:
             fixed: axes whose loops have ends of their own.
             wrap: as above.
         """
-        inside, found = 1, None
+        inside, chosen = 1, None
         piece = min(max(_PIECE[0], 1 << _terms(loops).bit_length() // 2), _PIECE[1])
         steps: Expr = const(1)
         for axis in reversed(loops.block.reduce):
@@ -76,10 +76,10 @@ class Pieces:
                 factor = const(factors[axis])
                 whole = binary("*", binary("max", steps, const(1)), factor)
                 bodies = binary("max", binary("//", const(piece), whole), const(1))
-                found = Pieces(axis, binary("*", bodies, factor), wrap)
+                chosen = Pieces(axis, binary("*", bodies, factor), wrap)
             inside *= many
             steps = binary("*", steps, count if isinstance(count, Expr) else const(count))
-        return found
+        return chosen
 
     def loop(self, var: Axis, steps: Expr, make: Callable[[Expr, Expr], Stmt]) -> Stmt:
         """The loop over pieces.
