@@ -143,7 +143,10 @@ def measure(path: Path, target: tw.Target, args: argparse.Namespace, row: dict[s
             row["static_code_bytes"] = code_bytes(static)
             row["first_ms"] = first_runs(
                 module,
-                [feeds_at(declared, {**at, length: m}, rng) for m in (low, *range(n, low, -1))],
+                [
+                    feeds_at(declared, point_at(ranges, {**at, length: m}), rng)
+                    for m in (low, *range(n, low, -1))
+                ],
             )
         calls = {
             "symbolic": lambda f=feeds: module.run(f),

@@ -27,6 +27,7 @@ from tilework.lower.epilogue import Started, finished, store_result
 from tilework.lower.ir import Buffer, If, Load, Stmt, Store, seq
 from tilework.lower.register_tiles.addend import Addend
 from tilework.lower.register_tiles.partial import PartialSums, held_sums
+from tilework.lower.register_tiles.pieces import has_pieces, is_long
 from tilework.lower.register_tiles.steps import reduce_steps
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.te.expr import Const, Expr, Select
@@ -70,23 +71,55 @@ class RegisterTile:
 
     def code(self) -> Stmt:
         """One visit of the tile."""
-        return seq(self.claim(), self.init(), reduce_steps(self.version, self.step), self.finish())
+        return seq(self.claim(), self._sums(), self.finish())
+
+    def _sums(self) -> Stmt:
+        """All terms of a visit; of a long sum, those of each visit or piece by themselves."""
+        loops = self.version.loops
+        if not is_long(loops):
+            return seq(self.init(), reduce_steps(self.version, self.step))
+        clear = self.each_point(lambda point: self.set(point, self._neutral))
+        if not has_pieces(loops):
+            done = self.each_point(
+                lambda point: self.set(
+                    point, self.addend.combined(self._first(point), self.sum(point))
+                )
+            )
+            return seq(clear, reduce_steps(self.version, self.step), done)
+        shape = [loops.points(a) for a in loops.block.spatial]
+        total = self.ctx.shared(f"{loops.block.op.name}.total", shape, self.acc.dtype)
+
+        def put(value: Callable[[Index], Expr]) -> Stmt:
+            return self.each_point(lambda point: Store(total, self._place(point), value(point)))
+
+        def so_far(point: Index) -> Expr:
+            return load(total, self._place(point))
+
+        add = put(lambda point: self._both(so_far, point))
+        pieces = reduce_steps(self.version, self.step, apart=lambda piece: seq(clear, piece, add))
+        return seq(put(self._first), pieces, self.each_point(lambda p: self.set(p, so_far(p))))
+
+    def _both(self, before: Callable[[Index], Expr], point: Index) -> Expr:
+        return self.addend.combined(before(point), self.sum(point))
 
     def init(self, copy: Expr = ZERO) -> Stmt:
         """Sums start from the neutral element or a bias, later from what waits in memory."""
-        block, started = self.version.loops.block, self._started
+        return self.each_point(lambda point: self.set(point, self._first(point), copy))
 
-        def value(point: Index) -> Expr:
-            first: Expr = Const(self.acc.dtype, self.version.loops.neutral)
-            if started is not None:
-                at = self.version.at(point)
-                first = finished(self.ctx, block, at, first, started.first)
-            if self.partial is None or self.partial.first is None:
-                return first
-            before = load(self.partial.buffer, self._waiting(point))
-            return Select(self.acc.dtype, self.partial.first, first, before)
+    @property
+    def _neutral(self) -> Const:
+        return Const(self.acc.dtype, self.version.loops.neutral)
 
-        return self.each_point(lambda point: self.set(point, value(point), copy))
+    def _first(self, point: Index) -> Expr:
+        """What the sum of a point starts from in a visit."""
+        first: Expr = self._neutral
+        if self._started is not None:
+            at = self.version.at(point)
+            first = finished(self.ctx, self.version.loops.block, at, first, self._started.first)
+        if self.partial is None or self.partial.first is None:
+            return first
+        before = load(self.partial.buffer, self._waiting(point))
+        return Select(self.acc.dtype, self.partial.first, first, before)
 
     def step(self, index: Index, taps: Index, copy: Expr = ZERO) -> Stmt:
         """One step of all points.

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tilework.index.extents import Extent, ceil_div
-from tilework.lower.common import Index, bound, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import (
+    ZERO,
+    Index,
+    bound,
+    const,
+    loop_var,
+    nest,
+    var_or_zero,
+    weighted_sum,
+)
 from tilework.lower.expansion import expansion_of_one, tile_vectors
 from tilework.lower.ir import For, Stmt, seq
 from tilework.lower.register_tiles.borders import Span, checked, clippable, fewer, tile_spans
 from tilework.lower.register_tiles.loops import Loops
+from tilework.lower.register_tiles.pieces import Pieces
 from tilework.lower.register_tiles.tile_version import Version
 from tilework.space.blocks import Block
 from tilework.te.affine import linear
@@ -54,6 +64,7 @@ def reduce_steps(
     axes: Sequence[Axis] | None = None,
     around: Index | None = None,
     expanded: bool = True,
+    apart: Callable[[Stmt], Stmt] | None = None,
 ) -> Stmt:
     """Loops of the innermost reduce level around what ``make`` returns.
 
@@ -65,6 +76,7 @@ def reduce_steps(
         axes: the reduce axes that have a loop; all by default.
         around: indices of the others.
         expanded: whether loops are expanded in part.
+        apart: what is done around each piece of the steps, if they are to be cut into pieces.
     """
     loops = version.loops
     block = loops.block
@@ -80,6 +92,13 @@ def reduce_steps(
         factors = dict.fromkeys(factors, 1)
     inner = {a: loop_var(f"{loops.vars[a, level].name}.u", factors[a]) for a in block.reduce}
     looped = block.reduce if axes is None else tuple(axes)
+    fixed = {*clips, *cut, *block.const_axes}
+    pieces = None if apart is None else Pieces.of(loops, factors, fixed, apart)
+
+    def all_of(axis: Axis, steps: Expr, some: Callable[[Expr, Expr], Stmt]) -> Stmt:
+        if pieces is None or pieces.axis is not axis:
+            return some(ZERO, steps)
+        return pieces.loop(loops.vars[axis, level], steps, some)
 
     def build(rest: Sequence[Axis], index: Index, taps: Index, single: Collection[Axis]) -> Stmt:
         if not rest:
@@ -104,7 +123,13 @@ def reduce_steps(
             return seq(*parts)
         at = weighted_sum([(var_or_zero(outer), factors[axis]), (var_or_zero(inner[axis]), 1)])
         body = build(after, {**index, axis: at}, {**taps, axis: at}, single)
-        return nest([(outer, outer.extent, "serial")], body)
+        if outer.extent == 1:
+            return body
+
+        def some(first: Expr, stop: Expr) -> Stmt:
+            return _bodies(outer, factors[axis], body, first, stop)
+
+        return all_of(axis, const(extent), some)
 
     def open_steps(
         axis: Axis,
@@ -122,18 +147,28 @@ def reduce_steps(
 
         left = loop_var(name if factor == 1 else f"{name}.left", most)
         one = every(left, {*single, axis})
-        if factor == 1:
-            return For(left, extent, "serial", one)
         outer = loop_var(name, most // factor)
         at = weighted_sum([(outer, factor), (inner[axis], 1)])
-        end = extent if isinstance(extent, Expr) else const(extent)
-        whole = binary("//", end, const(factor))
-        bodies = For(outer, bound(whole), "serial", every(at, single))
-        done = binary("*", whole, const(factor))
-        return seq(bodies, For(left, extent, "serial", one, bound(done)))
+        body = one if factor == 1 else every(at, single)
+
+        def some(first: Expr, stop: Expr) -> Stmt:
+            if factor == 1:
+                return _bodies(left, 1, one, first, stop)
+            done = binary("*", binary("//", stop, const(factor)), const(factor))
+            bodies = _bodies(outer, factor, body, first, stop)
+            return seq(bodies, _bodies(left, 1, one, done, stop))
+
+        return all_of(axis, extent if isinstance(extent, Expr) else const(extent), some)
 
     known = around or {}
-    return build(looped, known, known, frozenset())
+    steps = build(looped, known, known, frozenset())
+    return steps if apart is None or pieces is not None else apart(steps)
+
+
+def _bodies(var: Axis, factor: int, body: Stmt, first: Expr, stop: Expr) -> Stmt:
+    """A loop over bodies of some steps each, from the first step on, before the last ones."""
+    by = const(factor)
+    return For(var, bound(binary("//", stop, by)), "serial", body, bound(binary("//", first, by)))
 
 
 def _across_rows(block: Block) -> bool:
