@@ -20,7 +20,7 @@ from tilework.frozen import frozen
 from tilework.index.extents import known, most
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.image import Dims, Ends, Image, Ref, Value
-from tilework.runtime.layout import KEPT, Integers, Laid, Plan
+from tilework.runtime.layout import KEPT, Laid, Plan
 from tilework.runtime.solve import Solver
 
 _AHEAD = 15
@@ -55,7 +55,7 @@ class Site:
     @cached_property
     def dims(self) -> Dims:
         """The shapes of what a run takes and returns here."""
-        return self.whole.ends.dims(self.point)
+        return self.whole.dims(self.values)
 
     @cached_property
     def ends(self) -> Ends:
@@ -258,7 +258,7 @@ def static_site(image: Image) -> Site:
     places = [0 if r.space == "io" else r.at for r in image.refs]
     starts = np.array([*places, *map(known, image.numbers)], np.int64)
     pairs = tuple((known(shared), known(each)) for shared, each in image.workspaces)
-    behind: Integers = np.zeros(len(image.io_values), np.int64)
+    behind = (0,) * len(image.io_values)
     return Site(image, (), Laid(image.arena_bytes, pairs, starts, behind))
 
 

@@ -252,7 +252,7 @@ class CpuContext(Context):
         call = self._bound(self._loaded.run, 0, [nowhere] * len(self._image.io_values), threads)
         filled: Any = call.keep[1]  # type: ignore[attr-defined]
         table = (c_uint64 * filled.size).from_buffer(filled)
-        starts = [*[0] * len(self._image.io_values), *self._site.laid.behind.tolist()]
+        starts = [*[0] * len(self._image.io_values), *self._site.laid.behind]
         pairs = zip(self._arguments.io.tolist(), self._arguments.slots.tolist(), strict=True)
         places = [(at, slot % len(self._image.io_values), starts[slot]) for at, slot in pairs]
 
