@@ -16,9 +16,10 @@ from tilework.locks import Lock
 from tilework.runtime.arrays import address, aligned_empty, check_array, ready_copy
 from tilework.runtime.bound import new_outputs
 from tilework.runtime.contexts import Contexts
-from tilework.runtime.executor import Addresses
+from tilework.runtime.course import Course, Made, made
+from tilework.runtime.executor import Addresses, Context
 from tilework.runtime.image import Dims, Ends, Image, Room
-from tilework.runtime.sites import Course, Site, Sites
+from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
 
@@ -59,11 +60,14 @@ class Past:
             )
         self._name, self._rooms = image.name, image.rooms
         self._numbers = [room.io for room in image.rooms]
+        kept = {room.io: (n, room.axis) for n, room in enumerate(image.rooms)}
+        self._continued = [kept.get(v.io, (0, 0)) for v in image.outputs]
         self._buffers: list[Array] = []
         self._addresses = np.zeros(len(image.io_values), np.int64)
         self._shapes: list[tuple[int, ...]] = []
         self._length = 0
         self._course: Course | None = None
+        self._following: tuple[int, ...] | None = None
         self._busy = Lock()
         if arrays is not None:
             self._fill(arrays)
@@ -148,20 +152,65 @@ class Past:
             self._shapes = shapes
         return dict(zip(self._numbers, self._buffers, strict=True)), self._addresses
 
-    def site(self, sites: Sites, arrays: Sequence[Any]) -> tuple[Site, int]:
-        """Where a run is, and how long the past is behind it.
+    def follow(
+        self, contexts: Contexts, threads: int, inputs: Any, wanted: Sequence[int] | None
+    ) -> list[Array] | None:
+        """The next run, if it was made ready; see `run_behind`. Else nothing is done, and None.
 
         Args:
-            sites: of the module that runs.
-            arrays: its inputs besides the past, in order.
+            inputs: arrays by name.
         """
-        if self._course is None or self._course.sites is not sites:
-            self._course = Course(sites)
-        return self._course.at(self._length, arrays)
+        course, lock = self._course, self._busy.now
+        if course is None or type(inputs) is not dict or not lock.acquire(blocking=False):
+            return None
+        try:
+            found = course.run(self._length, contexts, threads, inputs)
+            if found is None:
+                return None
+            new, self._length = found
+            return self.outputs(new, wanted)
+        finally:
+            lock.release()
 
-    def grow(self, length: int) -> None:
-        """Count the positions that a run has written, so that there are so many."""
-        self._length = length
+    def grow(
+        self,
+        contexts: Contexts,
+        context: Context,
+        threads: int,
+        ends: Ends,
+        last: tuple[Site, int],
+    ) -> None:
+        """Count the positions that a run has written; where it follows another, so will more.
+
+        Args:
+            contexts: of the module that ran.
+            context: that it ran in.
+            threads: that it had.
+            ends: of the module.
+            last: where it ran, and how many positions there are now.
+        """
+        site, self._length = last
+        if site.values == self._following:
+            self._course = Course(contexts, context, threads, ends, self._addresses, last)
+            self._following = self._course.following
+        else:
+            self._following = contexts.sites.following(*last)
+
+    def outputs(self, new: Made, wanted: Sequence[int] | None) -> list[Array]:
+        """What the last run returns, of outputs that continue the past, views of it.
+
+        Args:
+            new: the others.
+            wanted: see `run_behind`.
+        """
+        out = []
+        for n in range(len(new)) if wanted is None else wanted:
+            array = new[n]
+            if array is None:
+                buffer, axis = self._continued[n]
+                array = self._buffers[buffer][_first(axis, self._length)]
+            out.append(array)
+        return out
 
     def _fill(self, arrays: Mapping[str, Any]) -> None:
         names = [room.name for room in self._rooms]
@@ -209,28 +258,20 @@ def run_behind(
     """
     lock = past.taken(ends.rooms)
     try:
-        site, length = past.site(contexts.sites, inputs)
-        dims = site.dims
+        last = contexts.sites.after(past.length, [np.shape(a) for a in inputs])
+        dims = last[0].dims
         buffers, addresses = past.buffers(dims)
         for v, array in zip(ends.fed, inputs, strict=True):
             shape = dims.inputs[v.io]
             buffers[v.io] = ready_copy(f"input {v.name}", array, shape, v.dtype)
-        new = new_outputs(ends, dims)
-        every = [*[buffers[n] for n in range(len(ends.inputs))], *new]
-        contexts.run(site, every, threads, addresses)
-        past.grow(length)
+        buffers.update(enumerate(new_outputs(ends, dims), len(ends.inputs)))
+        every = [buffers[n] for n in range(len(buffers))]
+        with contexts.turn(threads, last[0]) as context:
+            context.run(every, threads, addresses)
+            past.grow(contexts, context, threads, ends, last)
+        return past.outputs(made(ends, dims, buffers), wanted)
     finally:
         lock.release()
-    buffers.update(enumerate(new, len(ends.inputs)))
-    out = []
-    for n in range(len(ends.outputs)) if wanted is None else wanted:
-        number = ends.outputs[n].io
-        axis = ends.continued.get(number)
-        if axis is None:
-            out.append(buffers[number].reshape(dims.outputs[n]))
-        else:
-            out.append(buffers[number][_first(axis, length)])
-    return out
 
 
 def _first(axis: int, length: int) -> tuple[slice, ...]:

@@ -15,16 +15,13 @@ from typing import Any
 import numpy as np
 
 from tilework.cache import BoundedCache
-from tilework.errors import ModuleError, ShapeError
+from tilework.errors import ShapeError
 from tilework.frozen import frozen
 from tilework.index.extents import known, most
 from tilework.index.symbols import Point, Symbol, Symbolic, value_at
 from tilework.runtime.image import Dims, Ends, Image, Ref, Value
 from tilework.runtime.layout import KEPT, Laid, Plan
 from tilework.runtime.solve import Solver
-
-_AHEAD = 15
-"""Sites of a `Course` that are made before they are asked for."""
 
 
 @frozen(eq=False)
@@ -145,8 +142,8 @@ class Sites:
             self._shapes.put(shapes, site)
         return site
 
-    def after(self, length: int, shapes: Sequence[tuple[int, ...]]) -> Site:
-        """Where a run is that continues a past of this length.
+    def after(self, length: int, shapes: Sequence[tuple[int, ...]]) -> tuple[Site, int]:
+        """Where a run is that continues a past of this length, and how long it is then.
 
         Args:
             length: of all inputs that are continued.
@@ -165,7 +162,8 @@ class Sites:
                 "compile for a longer range"
             )
         past = (length,) * len(lengths)
-        return self.at(self._after.point([*shapes, past]))
+        site = self.at(self._after.point([*shapes, past]))
+        return site, self.length(site.point)
 
     def following(self, site: Site, length: int) -> tuple[int, ...] | None:
         """The values of symbols at a run behind one, with as many positions; None if not known.
@@ -200,51 +198,6 @@ class Sites:
         if any([values[i] == 0 for i in self._or_none]):
             return Site(self._image, values, self._plan.nowhere(), idle=True)
         return Site(self._image, values, self._plan.at(values))
-
-
-class Course:
-    """The sites of runs that continue one past, some of them made before they are asked for.
-
-    A decoder's weights push out of the caches whatever makes a site: one after the other it takes
-    several times as long as for many at once. So where a run follows another with as many
-    positions, so will the next ones.
-
-    Args:
-        sites: of the module.
-    """
-
-    def __init__(self, sites: Sites) -> None:
-        self.sites = sites
-        self._made: dict[tuple[int, tuple[tuple[int, ...], ...]], tuple[Site, int]] = {}
-        self._next: tuple[int, ...] | None = None
-
-    def at(self, length: int, arrays: Sequence[Any]) -> tuple[Site, int]:
-        """Where a run is, and how long the past is behind it; see `Sites.after`."""
-        try:
-            shapes = tuple([a.shape for a in arrays])
-        except AttributeError:
-            shapes = tuple([np.shape(a) for a in arrays])
-        known = self._made.get((length, shapes))
-        if known is not None:
-            return known
-        site = self.sites.after(length, shapes)
-        first = last = site, self.sites.length(site.point)
-        self._made = {(length, shapes): first}
-        following = self.sites.following(*first)
-        if site.values == self._next and not site.idle:
-            fed = [v.io for v in site.whole.ends.fed]
-            for _ in range(_AHEAD):
-                if following is None:
-                    break
-                try:
-                    soon = self.sites.at(following)
-                except ModuleError:  # for the run that comes there
-                    break
-                key = last[1], tuple([soon.dims.inputs[n] for n in fed])
-                last = self._made[key] = soon, self.sites.length(soon.point)
-                following = self.sites.following(*last)
-        self._next = following
-        return first
 
 
 def _after(ends: Ends) -> list[Value]:

@@ -162,6 +162,7 @@ class _Arguments:
         blocks: the number of the block of each, as in `_BLOCKS`; numbers are of one at address 0.
         io: those that lie in io buffers.
         slots: of these, the number of the buffer; so many more if behind its input's positions.
+        symbols: those that are symbols.
         fresh: the numbers of buffers that no past keeps.
     """
 
@@ -173,6 +174,8 @@ class _Arguments:
         self.blocks = np.array(blocks, np.int64)
         self.io = np.array([i for i, _ in io], np.int64)
         self.slots = np.array([slot for _, slot in io], np.int64)
+        symbols = [i for i, r in enumerate(refs) if r.space == "symbol"]
+        self.symbols = np.array(symbols, np.int64)
         self.fresh = sorted({*range(count)} - {room.io for room in image.rooms})
 
 
@@ -262,6 +265,36 @@ class CpuContext(Context):
             call()
 
         return run
+
+    @override
+    def serves(self, site: Site, threads: int) -> bool:
+        return (
+            site.laid.starts is self._starts
+            and _abouts(site) == self._about
+            and site.arena_bytes <= self._arena.nbytes
+            and site.workspace_bytes(threads) <= self._workspace.nbytes
+        )
+
+    @override
+    def ahead(
+        self, sites: Sequence[Site], addresses: Addresses, threads: int
+    ) -> Callable[[int], None]:
+        own, tables = self._arguments, np.tile(self._table, (len(sites), 1))
+        symbols = np.array([site.values for site in sites], np.int64)
+        behind = addresses + np.array([site.laid.behind for site in sites], np.int64)
+        entries = tables.view(np.int64)
+        entries[:, own.io] = np.concatenate((addresses, behind), 1)[:, own.slots]
+        rows = address(symbols) + symbols.strides[0] * np.arange(len(sites))
+        entries[:, own.symbols] += rows[:, None] - address(self._symbols)
+        run, first, step = self._loaded.run, address(tables), tables.strides[0]
+        workspace = self._workspace_at
+
+        def call(number: int) -> None:
+            run(first + number * step, workspace, threads)
+
+        # what the pointers point to lives as long as the call
+        call.keep = (tables, symbols, self._arena, self._workspace, self._judged)  # type: ignore[attr-defined]
+        return call
 
     @override
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
