@@ -152,8 +152,12 @@ def new_outputs(ends: Ends, dims: Dims) -> list[Array]:
         dims: shapes where the run is.
     """
     first = len(ends.inputs)
-    pairs = zip(ends.io_values[first:], dims.io[first:], strict=True)
-    return [_RESULTS.empty(shape, v.dtype) for v, shape in pairs]
+    return new_arrays(ends.io_values[first:], dims.io[first:])
+
+
+def new_arrays(values: Sequence[Value], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Arrays for values in these shapes, in memory that earlier results had."""
+    return [_RESULTS.empty(shape, v.dtype) for v, shape in zip(values, shapes, strict=True)]
 
 
 def results(ends: Ends, dims: Dims, buffers: Sequence[Array]) -> list[Array]:

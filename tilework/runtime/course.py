@@ -17,16 +17,15 @@ from numpy.typing import NDArray
 from tilework.dtypes import numpy_dtype
 from tilework.errors import ModuleError
 from tilework.runtime.arrays import address, aligned_empty
-from tilework.runtime.bound import new_outputs
+from tilework.runtime.bound import new_arrays
 from tilework.runtime.contexts import Contexts
 from tilework.runtime.executor import Addresses, Context
-from tilework.runtime.image import Dims, Ends
+from tilework.runtime.image import Ends
 from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
-Made = Sequence[Array | None]
 
-_AHEAD = 15
+_AHEAD = 31
 """Runs that are made ready at once."""
 _MOST_FED = 1 << 16
 """Bytes of an input from which on it is not copied to where the next run has it."""
@@ -40,13 +39,13 @@ class _Next(NamedTuple):
     Attributes:
         number: among those that were made ready with it.
         fed: of each input but the past, name, shape and type, and where it is copied to.
-        made: its outputs, see `made`.
+        made: its outputs; None for each that continues the past.
         length: of the past behind it.
     """
 
     number: int
     fed: Sequence[tuple[str, tuple[int, ...], np.dtype[Any], Array]]
-    made: Made
+    made: Sequence[Array | None]
     length: int
 
 
@@ -76,48 +75,52 @@ class Course:
     ) -> None:
         self._contexts, self._context, self._threads = contexts, context, threads
         self._next: dict[int, _Next] = {}
-        sites, lengths = contexts.sites, [last[1]]
+        sites, first, fed = contexts.sites, len(ends.inputs), ends.fed
+        kinds, buffers = [numpy_dtype(v.dtype) for v in fed], ends.io_values[first:]
+        own = [(n, v.io - first) for n, v in enumerate(ends.outputs) if v.io not in ends.continued]
+        blocks = [aligned_empty((_MOST_FED,), "uint8") for _ in fed]
+        coming, addresses_of, spare = list[Site](), list[list[int]](), _MOST_MADE
+        length, apart = last[1], all(at >= 0 for _, at in own)  # no output is an input
         self.following = sites.following(*last)
-        kinds = [(v, numpy_dtype(v.dtype)) for v in ends.fed]
-        coming, outputs, spare = list[Site](), list[list[Array]](), _MOST_MADE
-        while self.following is not None and len(coming) < _AHEAD:
+        while self.following is not None and len(coming) < _AHEAD and apart:
             try:
                 site = sites.at(self.following)
             except ModuleError:  # for the run that comes there
                 break
-            shapes = site.dims.inputs
-            fits = all(math.prod(shapes[v.io]) * kind.itemsize <= _MOST_FED for v, kind in kinds)
-            if not fits or not context.serves(site, threads):
+            shapes = sites.fresh.at(site.values)
+            if not context.serves(site, threads):
                 break
-            new = new_outputs(ends, site.dims)
-            spare -= sum(array.nbytes for array in new)
+            sizes = [math.prod(s) * k.itemsize for s, k in zip(shapes, kinds, strict=False)]
+            if max(sizes, default=0) > _MOST_FED:
+                break
+            new = new_arrays(buffers, shapes[len(fed) : len(fed) + len(buffers)])
+            spare -= sum([array.nbytes for array in new])
             if spare < 0:
                 break
-            coming.append(site)
-            outputs.append(new)
-            lengths.append(sites.length(site.point))
-            self.following = sites.following(site, lengths[-1])
-        if not coming:
-            return
-        blocks = {v.io: aligned_empty((_MOST_FED,), "uint8") for v in ends.fed}
-        rows = np.tile(addresses, (len(coming), 1))
-        for number, block in blocks.items():
-            rows[:, number] = address(block)
-        rows[:, len(ends.inputs) :] = [list(map(address, new)) for new in outputs]
-        self._run = context.ahead(coming, rows, threads)
-        for n, (site, new) in enumerate(zip(coming, outputs, strict=True)):
-            fed = [(v, kind, site.dims.inputs[v.io]) for v, kind in kinds]
-            buffers = dict(enumerate(new, len(ends.inputs)))
-            self._next[lengths[n]] = _Next(
-                n,
-                [(v.name, s, kind, np.ndarray(s, kind, blocks[v.io])) for v, kind, s in fed],
-                made(ends, site.dims, buffers),
-                lengths[n + 1],
+            rows = zip(fed, kinds, shapes, blocks, strict=False)  # behind them are other shapes
+            made: list[Array | None] = [None] * len(ends.outputs)
+            for (n, at), shape in zip(own, shapes[len(fed) + len(buffers) :], strict=True):
+                made[n] = new[at].reshape(shape)
+            behind = sites.length(site.values)
+            self._next[length] = _Next(
+                len(coming),
+                [(v.name, s, k, np.ndarray(s, k, b)) for v, k, s, b in rows],
+                made,
+                behind,
             )
+            coming.append(site)
+            addresses_of.append([address(array) for array in new])
+            length, self.following = behind, sites.following(site, behind)
+        if coming:
+            places = np.empty((len(coming), len(addresses)), np.int64)
+            places[:] = addresses
+            places[:, [v.io for v in fed]] = [address(block) for block in blocks]
+            places[:, first:] = addresses_of
+            self._run = context.ahead(coming, places, threads)
 
     def run(
         self, length: int, contexts: Contexts, threads: int, inputs: Mapping[str, Any]
-    ) -> tuple[Made, int] | None:
+    ) -> tuple[Sequence[Array | None], int] | None:
         """A run behind so many positions: what it made, and how long the past is then.
 
         None, and nothing is done, where it is not ready, is fed something else, or where another
@@ -146,9 +149,3 @@ class Course:
             idle.append(context)
         del self._next[length]  # what it made is the caller's
         return new, behind
-
-
-def made(ends: Ends, dims: Dims, buffers: Mapping[int, Array]) -> Made:
-    """Of each output its array; None if it continues the past."""
-    pairs = zip(ends.outputs, dims.outputs, strict=True)
-    return [None if v.io in ends.continued else buffers[v.io].reshape(shape) for v, shape in pairs]

@@ -16,7 +16,7 @@ from tilework.locks import Lock
 from tilework.runtime.arrays import address, aligned_empty, check_array, ready_copy
 from tilework.runtime.bound import new_outputs
 from tilework.runtime.contexts import Contexts
-from tilework.runtime.course import Course, Made, made
+from tilework.runtime.course import Course
 from tilework.runtime.executor import Addresses, Context
 from tilework.runtime.image import Dims, Ends, Image, Room
 from tilework.runtime.sites import Site
@@ -196,7 +196,7 @@ class Past:
         else:
             self._following = contexts.sites.following(*last)
 
-    def outputs(self, new: Made, wanted: Sequence[int] | None) -> list[Array]:
+    def outputs(self, new: Sequence[Array | None], wanted: Sequence[int] | None) -> list[Array]:
         """What the last run returns, of outputs that continue the past, views of it.
 
         Args:
@@ -269,7 +269,11 @@ def run_behind(
         with contexts.turn(threads, last[0]) as context:
             context.run(every, threads, addresses)
             past.grow(contexts, context, threads, ends, last)
-        return past.outputs(made(ends, dims, buffers), wanted)
+        pairs = zip(ends.outputs, dims.outputs, strict=True)
+        made = [
+            None if v.io in ends.continued else buffers[v.io].reshape(shape) for v, shape in pairs
+        ]
+        return past.outputs(made, wanted)
     finally:
         lock.release()
 

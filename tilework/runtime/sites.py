@@ -18,9 +18,10 @@ from tilework.cache import BoundedCache
 from tilework.errors import ShapeError
 from tilework.frozen import frozen
 from tilework.index.extents import known, most
-from tilework.index.symbols import Point, Symbol, Symbolic, value_at
+from tilework.index.symbols import Symbol, Symbolic, value_at
 from tilework.runtime.image import Dims, Ends, Image, Ref, Value
 from tilework.runtime.layout import KEPT, Laid, Plan
+from tilework.runtime.sizes import Shapes, Sizes
 from tilework.runtime.solve import Solver
 
 
@@ -94,6 +95,9 @@ class Site:
 class Sites:
     """The sites of an image.
 
+    Attributes:
+        fresh: where the image continues inputs, shapes of what each run has anew: `fresh`.
+
     Raises:
         ShapeError: no input says what a symbol is.
     """
@@ -111,7 +115,8 @@ class Sites:
             self._after = Solver(f"module {image.name}", _after(image.ends), image.symbols)
             room = image.rooms[0]
             now = next(v for v in image.outputs if v.io == room.io)
-            self._behind = now.shape[room.axis]
+            self._behind = Sizes(image.symbols, [[now.shape[room.axis]]])
+            self.fresh = Shapes(image.symbols, [v.shape for v in fresh(image.ends)])
             grown = [
                 e.symbol
                 for e in self._after.equations
@@ -163,7 +168,7 @@ class Sites:
             )
         past = (length,) * len(lengths)
         site = self.at(self._after.point([*shapes, past]))
-        return site, self.length(site.point)
+        return site, self.length(site.values)
 
     def following(self, site: Site, length: int) -> tuple[int, ...] | None:
         """The values of symbols at a run behind one, with as many positions; None if not known.
@@ -176,9 +181,10 @@ class Sites:
             return None
         return (*site.values[:n], length, *site.values[n + 1 :])
 
-    def length(self, at: Point) -> int:
-        """How long a past is behind a run at a point."""
-        return value_at(self._behind, at)
+    def length(self, values: tuple[int, ...]) -> int:
+        """How long a past is behind a run where symbols have these values."""
+        ((length,),) = self._behind.at(*values)
+        return length
 
     def named(self, values: Mapping[str, int] | None) -> Site:
         """Where symbols have these values, by name; typical ones where none is given.
@@ -198,6 +204,12 @@ class Sites:
         if any([values[i] == 0 for i in self._or_none]):
             return Site(self._image, values, self._plan.nowhere(), idle=True)
         return Site(self._image, values, self._plan.at(values))
+
+
+def fresh(ends: Ends) -> list[Value]:
+    """What a run has anew that continues a past: inputs, buffers of outputs, then these."""
+    buffers = ends.io_values[len(ends.inputs) :]
+    return [*ends.fed, *buffers, *(v for v in ends.outputs if v.io not in ends.continued)]
 
 
 def _after(ends: Ends) -> list[Value]:

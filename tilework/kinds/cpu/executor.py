@@ -270,22 +270,32 @@ class CpuContext(Context):
     def serves(self, site: Site, threads: int) -> bool:
         return (
             site.laid.starts is self._starts
-            and _abouts(site) == self._about
+            and (self._settled or _abouts(site) == self._about)
             and site.arena_bytes <= self._arena.nbytes
             and site.workspace_bytes(threads) <= self._workspace.nbytes
         )
+
+    @property
+    def _settled(self) -> bool:
+        """Whether a choice of threads is made, which holds for what comes next, too."""
+        judged = self._judged
+        return self._image.cores == 1 or (judged is not None and judged[_STATE] in _SETTLED)
 
     @override
     def ahead(
         self, sites: Sequence[Site], addresses: Addresses, threads: int
     ) -> Callable[[int], None]:
-        own, tables = self._arguments, np.tile(self._table, (len(sites), 1))
+        own, tables = self._arguments, np.empty((len(sites), len(self._table)), np.uint64)
+        tables[:] = self._table
         symbols = np.array([site.values for site in sites], np.int64)
         behind = addresses + np.array([site.laid.behind for site in sites], np.int64)
         entries = tables.view(np.int64)
         entries[:, own.io] = np.concatenate((addresses, behind), 1)[:, own.slots]
         rows = address(symbols) + symbols.strides[0] * np.arange(len(sites))
         entries[:, own.symbols] += rows[:, None] - address(self._symbols)
+        sites_by_about = {_abouts(site): site for site in sites}
+        judged = {at: self._loaded.judged(site) for at, site in sites_by_about.items()}
+        tables[:, -1] = [address(judged[_abouts(site)]) for site in sites]
         run, first, step = self._loaded.run, address(tables), tables.strides[0]
         workspace = self._workspace_at
 
@@ -293,7 +303,7 @@ class CpuContext(Context):
             run(first + number * step, workspace, threads)
 
         # what the pointers point to lives as long as the call
-        call.keep = (tables, symbols, self._arena, self._workspace, self._judged)  # type: ignore[attr-defined]
+        call.keep = (tables, symbols, self._arena, self._workspace, judged)  # type: ignore[attr-defined]
         return call
 
     @override
