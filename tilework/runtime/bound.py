@@ -162,6 +162,8 @@ def new_arrays(values: Sequence[Value], shapes: Sequence[tuple[int, ...]]) -> li
 
 def results(ends: Ends, dims: Dims, buffers: Sequence[Array]) -> list[Array]:
     """The outputs, dense; one that shares its buffer with another value is copied."""
+    if ends.apart:
+        return [buffers[v.io] for v in ends.outputs]
     out: list[Array] = []
     used: set[int] = set()
     for v, shape in zip(ends.outputs, dims.outputs, strict=True):
@@ -194,7 +196,7 @@ def given_inputs(
     for v, array, shape in zip(ends.inputs, arrays, dims.inputs, strict=True):
         what, whole = f"input {v.name}", dims.io[v.io]
         if v.io not in ends.continued:
-            out.append(ready_copy(what, array, shape, v.dtype))
+            out.append(ready_copy(what, array, shape, v.dtype, _RESULTS.empty))
             continue
         room = rooms.get(v.io) if shape == whole else None
         if room is None:

@@ -135,6 +135,13 @@ class Ends:
         return {room.io: room.axis for room in self.rooms}
 
     @cached_property
+    def apart(self) -> bool:
+        """Whether each output has an io buffer of its own, of its shape."""
+        numbers = {v.io for v in self.outputs}
+        own = all(self.io_values[v.io] is v for v in self.outputs)
+        return own and len(numbers) == len(self.outputs)
+
+    @cached_property
     def fed(self) -> tuple[Value, ...]:
         """The inputs that a run is given which continues a past."""
         return tuple(v for v in self.inputs if v.io not in self.continued)
