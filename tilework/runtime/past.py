@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -190,11 +190,11 @@ class Past:
             last: where it ran, and how many positions there are now.
         """
         site, self._length = last
-        if site.values == self._following:
-            self._course = Course(contexts, context, threads, ends, self._addresses, last)
-            self._following = self._course.following
-        else:
-            self._following = contexts.sites.following(*last)
+        follows, self._following = self._following, contexts.sites.following(*last)
+        if site.values == follows:
+            with suppress(MemoryError):  # then runs come one by one
+                self._course = Course(contexts, context, threads, ends, self._addresses, last)
+                self._following = self._course.following
 
     def outputs(self, new: Sequence[Array | None], wanted: Sequence[int] | None) -> list[Array]:
         """What the last run returns, of outputs that continue the past, views of it.
