@@ -20,7 +20,7 @@ from tilework.runtime.arrays import address, aligned_empty
 from tilework.runtime.bound import new_arrays
 from tilework.runtime.contexts import Contexts
 from tilework.runtime.executor import Addresses, Context
-from tilework.runtime.image import Ends
+from tilework.runtime.image import Image
 from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
@@ -39,13 +39,13 @@ class _Next(NamedTuple):
     Attributes:
         number: among those that were made ready with it.
         fed: of each input but the past, name, shape and type, and where it is copied to.
-        made: its outputs; None for each that continues the past.
+        outputs: None for each that continues the past.
         length: of the past behind it.
     """
 
     number: int
     fed: Sequence[tuple[str, tuple[int, ...], np.dtype[Any], Array]]
-    made: Sequence[Array | None]
+    outputs: Sequence[Array | None]
     length: int
 
 
@@ -56,7 +56,7 @@ class Course:
         contexts: of the module.
         context: of the last run, which the caller has.
         threads: number of threads.
-        ends: of the module.
+        image: of the module.
         addresses: of the io buffers that the past keeps.
         last: where the last run was, and how long the past is behind it.
 
@@ -69,11 +69,12 @@ class Course:
         contexts: Contexts,
         context: Context,
         threads: int,
-        ends: Ends,
+        image: Image,
         addresses: Addresses,
         last: tuple[Site, int],
     ) -> None:
-        self._contexts, self._context, self._threads = contexts, context, threads
+        self._contexts, self._context = contexts, context
+        self._image, self._threads, ends = image, threads, image.ends
         self._next: dict[int, _Next] = {}
         sites, first, fed = contexts.sites, len(ends.inputs), ends.fed
         kinds, buffers = [numpy_dtype(v.dtype) for v in fed], ends.io_values[first:]
@@ -98,14 +99,14 @@ class Course:
             if spare < 0:
                 break
             rows = zip(fed, kinds, shapes, blocks, strict=False)  # behind them are other shapes
-            made: list[Array | None] = [None] * len(ends.outputs)
+            outputs: list[Array | None] = [None] * len(ends.outputs)
             for (n, at), shape in zip(own, shapes[len(fed) + len(buffers) :], strict=True):
-                made[n] = new[at].reshape(shape)
+                outputs[n] = new[at].reshape(shape)
             behind = sites.length(site.values)
             self._next[length] = _Next(
                 len(coming),
                 [(v.name, s, k, np.ndarray(s, k, b)) for v, k, s, b in rows],
-                made,
+                outputs,
                 behind,
             )
             coming.append(site)
@@ -119,24 +120,24 @@ class Course:
             self._run = context.ahead(coming, places, threads)
 
     def run(
-        self, length: int, contexts: Contexts, threads: int, inputs: Mapping[str, Any]
+        self, length: int, image: Image, threads: int, inputs: Mapping[str, Any]
     ) -> tuple[Sequence[Array | None], int] | None:
-        """A run behind so many positions: what it made, and how long the past is then.
+        """A run behind so many positions: its outputs, and how long the past is then.
 
         None, and nothing is done, where it is not ready, is fed something else, or where another
         run has its context.
         """
         coming = self._next.get(length)
-        if coming is None or contexts is not self._contexts or threads != self._threads:
+        if coming is None or self._image is not image or self._threads != threads:
             return None
-        number, fed, new, behind = coming
+        number, fed, outputs, behind = coming
         if len(inputs) != len(fed):
             return None
         for name, shape, kind, _ in fed:
             given = inputs.get(name)
             if type(given) is not np.ndarray or given.dtype is not kind or given.shape != shape:
                 return None
-        idle, context = contexts.idle, self._context
+        idle, context = self._contexts.idle, self._context
         try:
             idle.remove(context)  # one step, so that two threads cannot take it
         except ValueError:
@@ -147,5 +148,5 @@ class Course:
             self._run(number)
         finally:
             idle.append(context)
-        del self._next[length]  # what it made is the caller's
-        return new, behind
+        del self._next[length]  # outputs are the caller's
+        return outputs, behind

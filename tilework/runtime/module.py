@@ -146,12 +146,12 @@ class Module:
                 cannot run the code; or the past is another module's, in use, or full.
         """
         if past is not None:
-            known = None if more else self.follow(inputs, past, wanted)
-            if known is not None:
-                return known
-            ends = self.image.ends
-            read = self._arrays(ends.fed, inputs, more)
-            return run_behind(past, read, ends, self._contexts, self.num_threads, wanted)
+            image, threads = self.image, self.num_threads
+            outputs = None if more else past.follow(image, threads, inputs, wanted)
+            if outputs is None:
+                read = self._arrays(image.ends.fed, inputs, more)
+                outputs = run_behind(past, read, image, self._contexts, threads, wanted)
+            return outputs
         arrays = self._arrays(self.image.inputs, inputs, more)
         site = self._contexts.sites.of(arrays)
         ends, dims = self.image.ends, site.dims
@@ -159,16 +159,6 @@ class Module:
         self._contexts.run(site, buffers, self.num_threads)
         outputs = results(ends, dims, buffers)
         return outputs if wanted is None else [outputs[n] for n in wanted]
-
-    def follow(
-        self, inputs: Any, past: Past, wanted: Sequence[int] | None = None
-    ) -> list[Array] | None:
-        """What `run` does where a run follows others of its kind, and was made ready with them.
-
-        None, and nothing is done, where it was not; or where inputs are other than arrays of the
-        same shapes and types, by name.
-        """
-        return past.follow(self._contexts, self.num_threads, inputs, wanted)
 
     def new_past(self, arrays: Mapping[str, Any] | None = None) -> Past:
         """Memory for the positions of a sequence, which runs continue in place.

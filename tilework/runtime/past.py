@@ -18,7 +18,7 @@ from tilework.runtime.bound import new_outputs
 from tilework.runtime.contexts import Contexts
 from tilework.runtime.course import Course
 from tilework.runtime.executor import Addresses, Context
-from tilework.runtime.image import Dims, Ends, Image, Room
+from tilework.runtime.image import Dims, Image, Room
 from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
@@ -153,21 +153,24 @@ class Past:
         return dict(zip(self._numbers, self._buffers, strict=True)), self._addresses
 
     def follow(
-        self, contexts: Contexts, threads: int, inputs: Any, wanted: Sequence[int] | None
+        self, image: Image, threads: int, inputs: Any, wanted: Sequence[int] | None
     ) -> list[Array] | None:
-        """The next run, if it was made ready; see `run_behind`. Else nothing is done, and None.
+        """What `run_behind` does, where the run was made ready. Else nothing is done, and None.
 
         Args:
-            inputs: arrays by name.
+            image: of the module that runs.
+            threads: number of threads.
+            inputs: arrays by name; for others, and for other shapes and types, no run is ready.
+            wanted: see `run_behind`.
         """
         course, lock = self._course, self._busy.now
         if course is None or type(inputs) is not dict or not lock.acquire(blocking=False):
             return None
         try:
-            found = course.run(self._length, contexts, threads, inputs)
-            if found is None:
+            ran = course.run(self._length, image, threads, inputs)
+            if ran is None:
                 return None
-            new, self._length = found
+            new, self._length = ran
             return self.outputs(new, wanted)
         finally:
             lock.release()
@@ -177,7 +180,7 @@ class Past:
         contexts: Contexts,
         context: Context,
         threads: int,
-        ends: Ends,
+        image: Image,
         last: tuple[Site, int],
     ) -> None:
         """Count the positions that a run has written; where it follows another, so will more.
@@ -186,14 +189,14 @@ class Past:
             contexts: of the module that ran.
             context: that it ran in.
             threads: that it had.
-            ends: of the module.
+            image: of the module.
             last: where it ran, and how many positions there are now.
         """
         site, self._length = last
         follows, self._following = self._following, contexts.sites.following(*last)
         if site.values == follows:
             with suppress(MemoryError):  # then runs come one by one
-                self._course = Course(contexts, context, threads, ends, self._addresses, last)
+                self._course = Course(contexts, context, threads, image, self._addresses, last)
                 self._following = self._course.following
 
     def outputs(self, new: Sequence[Array | None], wanted: Sequence[int] | None) -> list[Array]:
@@ -244,7 +247,7 @@ class Past:
 def run_behind(
     past: Past,
     inputs: Sequence[Any],
-    ends: Ends,
+    image: Image,
     contexts: Contexts,
     threads: int,
     wanted: Sequence[int] | None = None,
@@ -253,10 +256,10 @@ def run_behind(
 
     Args:
         inputs: arrays for `Ends.fed`, in order: the past is the others.
-        ends: of the module.
+        image: of the module.
         wanted: the numbers of the outputs that are asked for; None: all.
     """
-    lock = past.taken(ends.rooms)
+    ends, lock = image.ends, past.taken(image.rooms)
     try:
         last = contexts.sites.after(past.length, [np.shape(a) for a in inputs])
         dims = last[0].dims
@@ -268,12 +271,12 @@ def run_behind(
         every = [buffers[n] for n in range(len(buffers))]
         with contexts.turn(threads, last[0]) as context:
             context.run(every, threads, addresses)
-            past.grow(contexts, context, threads, ends, last)
+            past.grow(contexts, context, threads, image, last)
         pairs = zip(ends.outputs, dims.outputs, strict=True)
-        made = [
+        outputs = [
             None if v.io in ends.continued else buffers[v.io].reshape(shape) for v, shape in pairs
         ]
-        return past.outputs(made, wanted)
+        return past.outputs(outputs, wanted)
     finally:
         lock.release()
 

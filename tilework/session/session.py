@@ -289,10 +289,11 @@ class Session:
         into: Mapping[str, Array],
     ) -> list[Any]:
         places = self._feeds.places(output_names)
-        if past is not None and self._whole is not None:
-            known = self._whole.follow(input_feed, past, places)
-            if known is not None:
-                return known
+        whole = self._whole
+        if past is not None and whole is not None:
+            ready = past.follow(whole.image, whole.num_threads, input_feed, places)
+            if ready is not None:
+                return ready
         # what a first run's compile leaves is looked through when the answer is there
         with nullcontext() if self._answered else paused():
             if past is None:
