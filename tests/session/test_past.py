@@ -11,6 +11,7 @@ import pytest
 from tests.graph import symbolic_models
 from tests.graph.test_caches_in_place import scattered
 from tilework.errors import ModuleError, NetworkError, ShapeError, TileworkError
+from tilework.runtime.sites import Sites
 from tilework.session import Session
 
 ort.set_default_logger_severity(4)
@@ -89,6 +90,50 @@ def test_a_course_that_changes(session):
     keys, logits = session.run(["present_0", "logits"], step(ids[None, 6:7], 6), past=past)
     np.testing.assert_allclose(logits, whole[:, 6:7], rtol=1e-4, atol=1e-4)
     assert keys.shape[2] == past.length == 7
+
+
+def test_runs_are_made_ready(session, monkeypatch):
+    """Most of Python is done for many tokens at once; where it is not, results are the same."""
+    slow, after = [], Sites.after
+    monkeypatch.setattr(Sites, "after", lambda *given: slow.append(1) or after(*given))
+    past, ids = session.new_past(), prompt(length=90)[0]
+    fed = [step(ids[None, at : at + 1], at) for at in range(90)]
+    kept = [session.run(["logits"], feeds, past=past)[0] for feeds in fed]
+    assert len(slow) < 45
+    for n in (9, 16):
+        (logits,) = session.run(["logits"], step(ids[None, :n], 0), past=session.new_past())
+        np.testing.assert_allclose(np.concatenate(kept[:n], 1), logits, rtol=1e-4, atol=1e-4)
+    past.rewind(40)
+    again = session.new_past(past.arrays())
+    for at in range(40, 90):
+        feeds, one = dict(fed[at]), past if at % 2 else again
+        if at == 60:
+            with pytest.raises(ModuleError, match=r"input_ids: expected tensor\(int64\)"):
+                session.run(None, {**feeds, "input_ids": np.zeros((1, 1), np.float32)}, past=one)
+            with pytest.raises(ShapeError, match="mask"):
+                session.run(None, {**feeds, "mask": np.ones((1, 9), np.int64)}, past=one)
+        if at % 7 == 0:
+            feeds["input_ids"] = feeds["input_ids"].tolist()
+        for other in (past, again):
+            (logits,) = session.run(["logits"], feeds, past=other)
+            assert np.array_equal(logits, kept[at])
+
+
+def test_runs_made_ready_in_threads(session):
+    """Each has a context that another run may have when it comes."""
+    ids = prompt(length=50)[0]
+
+    def work(count):
+        past, found = session.new_past(), []
+        for at in range(50):
+            found += session.run(["logits"], step(ids[None, at : at + 1], at), past=past)
+            if at % count == 0:
+                session.run(["logits"], step(ids[None, :9], 0), past=session.new_past())
+        return np.concatenate(found, 1)
+
+    with ThreadPoolExecutor(4) as pool:
+        first, *others = pool.map(work, (100, 3, 5, 100, 1, 7))
+    assert all(np.array_equal(first, other) for other in others)
 
 
 def test_nothing_that_is_called_copies_the_past(session, model):

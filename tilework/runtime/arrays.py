@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ctypes import addressof, c_char
 from typing import Any
@@ -140,8 +140,17 @@ def check_ready(what: str, array: NDArray[Any], shape: Sequence[int], dtype: str
         )
 
 
-def ready_copy(what: str, given: Any, shape: Sequence[int], dtype: str) -> NDArray[Any]:
+def ready_copy(
+    what: str,
+    given: Any,
+    shape: Sequence[int],
+    dtype: str,
+    empty: Callable[[Sequence[int], str], NDArray[Any]] = aligned_empty,
+) -> NDArray[Any]:
     """``given`` as an array that a kernel can take; itself where it is one already.
+
+    Args:
+        empty: makes the copy's memory.
 
     Raises:
         ModuleError: it has another shape or type, or lies in a GPU's memory.
@@ -157,6 +166,6 @@ def ready_copy(what: str, given: Any, shape: Sequence[int], dtype: str) -> NDArr
     check_array(what, array, shape, dtype)
     if is_ready(array):
         return array
-    out = aligned_empty(array.shape, dtype)
+    out = empty(array.shape, dtype)
     out[...] = array
     return out

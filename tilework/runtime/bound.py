@@ -152,12 +152,18 @@ def new_outputs(ends: Ends, dims: Dims) -> list[Array]:
         dims: shapes where the run is.
     """
     first = len(ends.inputs)
-    pairs = zip(ends.io_values[first:], dims.io[first:], strict=True)
-    return [_RESULTS.empty(shape, v.dtype) for v, shape in pairs]
+    return new_arrays(ends.io_values[first:], dims.io[first:])
+
+
+def new_arrays(values: Sequence[Value], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Arrays for values in these shapes, in memory that earlier results had."""
+    return [_RESULTS.empty(shape, v.dtype) for v, shape in zip(values, shapes, strict=True)]
 
 
 def results(ends: Ends, dims: Dims, buffers: Sequence[Array]) -> list[Array]:
     """The outputs, dense; one that shares its buffer with another value is copied."""
+    if ends.apart:
+        return [buffers[v.io] for v in ends.outputs]
     out: list[Array] = []
     used: set[int] = set()
     for v, shape in zip(ends.outputs, dims.outputs, strict=True):
@@ -190,7 +196,7 @@ def given_inputs(
     for v, array, shape in zip(ends.inputs, arrays, dims.inputs, strict=True):
         what, whole = f"input {v.name}", dims.io[v.io]
         if v.io not in ends.continued:
-            out.append(ready_copy(what, array, shape, v.dtype))
+            out.append(ready_copy(what, array, shape, v.dtype, _RESULTS.empty))
             continue
         room = rooms.get(v.io) if shape == whole else None
         if room is None:

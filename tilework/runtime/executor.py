@@ -104,6 +104,25 @@ class Context(Protocol):
         itself, and may be called from several threads.
         """
 
+    def serves(self, site: Site, threads: int) -> bool:
+        """Whether a run at a site finds all but its io buffers where the last run had it.
+
+        Such runs can be made ready with `ahead`, where a machine has a use for that.
+        """
+        return False
+
+    def ahead(
+        self, sites: Sequence[Site], addresses: Addresses, threads: int
+    ) -> Callable[[int], None]:
+        """Runs at sites that the context serves, by number; in turns with all its other runs.
+
+        Args:
+            sites: of the runs.
+            addresses: of io buffers, a row for each run.
+            threads: number of threads.
+        """
+        raise ModuleError("this kind of machine makes no runs ready")
+
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
         """One kernel call of the run by itself, on what the context's last run left.
 

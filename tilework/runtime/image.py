@@ -22,11 +22,12 @@ from typing import Any, Literal, NamedTuple, Self
 from numpy.typing import NDArray
 
 from tilework.frozen import frozen
-from tilework.index.extents import Extent, known, known_shape, nbytes, shape_at
-from tilework.index.symbols import Point, Symbol, Symbolic
+from tilework.index.extents import Extent, known, known_shape, nbytes
+from tilework.index.symbols import Symbol, Symbolic
 from tilework.latency import latency
 from tilework.runtime.arena import Lifetime
 from tilework.runtime.repeats import Repeat, moving, seldom
+from tilework.runtime.sizes import Shapes
 
 ABI_VERSION = 6
 """Of images, and of how their code is called. A module runs under every version of Tilework that
@@ -134,16 +135,16 @@ class Ends:
         return {room.io: room.axis for room in self.rooms}
 
     @cached_property
+    def apart(self) -> bool:
+        """Whether each output has an io buffer of its own, of its shape."""
+        numbers = {v.io for v in self.outputs}
+        own = all(self.io_values[v.io] is v for v in self.outputs)
+        return own and len(numbers) == len(self.outputs)
+
+    @cached_property
     def fed(self) -> tuple[Value, ...]:
         """The inputs that a run is given which continues a past."""
         return tuple(v for v in self.inputs if v.io not in self.continued)
-
-    def dims(self, at: Point) -> Dims:
-        """The shapes of all values at a point."""
-        shapes = [shape_at(shape, at) for shape in self._shapes]
-        all_of = [shapes[n] for n in self._shape_of]
-        first, last = len(self.inputs), len(self.inputs) + len(self.outputs)
-        return Dims(all_of[:first], all_of[first:last], [all_of[i] for i in self._io_at])
 
     def at(self, dims: Dims) -> Ends:
         """The same with numbers for shapes."""
@@ -151,27 +152,6 @@ class Ends:
         outputs = [v.of_shape(n) for v, n in zip(self.outputs, dims.outputs, strict=True)]
         rooms = [r.of_shape(dims.io[r.io]) for r in self.rooms]
         return Ends(self.name, tuple(inputs), tuple(outputs), tuple(rooms))
-
-    @cached_property
-    def _values(self) -> tuple[Value, ...]:
-        return *self.inputs, *self.outputs, *self.rooms
-
-    @cached_property
-    def _shapes(self) -> tuple[tuple[Extent, ...], ...]:
-        """All shapes, each once: many values have the same."""
-        return tuple(dict.fromkeys(v.shape for v in self._values))
-
-    @cached_property
-    def _shape_of(self) -> tuple[int, ...]:
-        """The number of each value's shape in `_shapes`."""
-        numbers = {shape: n for n, shape in enumerate(self._shapes)}
-        return tuple(numbers[v.shape] for v in self._values)
-
-    @cached_property
-    def _io_at(self) -> tuple[int, ...]:
-        """Where among all values the value of each io buffer is."""
-        places = {id(v): i for i, v in enumerate(self._values)}
-        return tuple(places[id(v)] for v in self.io_values)
 
 
 @frozen
@@ -384,6 +364,18 @@ class Image:
     def ends(self) -> Ends:
         """What a run takes and returns."""
         return Ends(self.name, self.inputs, self.outputs, self.rooms)
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """The shapes of inputs, then of outputs, then of io buffers."""
+        values = (*self.inputs, *self.outputs, *self.io_values)
+        return Shapes(self.symbols, [v.shape for v in values])
+
+    def dims(self, at: Sequence[int]) -> Dims:
+        """The shapes of a run's values where symbols have these values, in order."""
+        first, last = len(self.inputs), len(self.inputs) + len(self.outputs)
+        shapes = self.shapes.at(at)
+        return Dims(shapes[:first], shapes[first:last], shapes[last:])
 
     @property
     def io_values(self) -> tuple[Value, ...]:

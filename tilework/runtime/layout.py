@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from operator import le, mul
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -14,7 +14,7 @@ from tilework.index.extents import Extent, nbytes
 from tilework.index.symbols import Symbolic, range_of
 from tilework.runtime.arena import Arena
 from tilework.runtime.image import Ends, Image, Ref, Value
-from tilework.runtime.sizes import Sizes
+from tilework.runtime.sizes import Numbers, Sizes
 
 KEPT = 32
 """Sites and layouts of a module that are kept."""
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
         starts: as `Laid.starts`.
     """
 
-    sizes: Integers
+    sizes: Numbers
     total: int
     begins: Integers
     arena_bytes: int
@@ -60,15 +60,14 @@ class Laid(NamedTuple):
     arena_bytes: int
     workspaces: tuple[tuple[int, int], ...]
     starts: Integers
-    behind: Integers
+    behind: Numbers
 
 
 class Plan:
     """What of an image follows from symbols, ready to be evaluated.
 
     All that has to hold is an extent that must not be negative: sizes, and what is left of a block
-    behind a reference. What ranges of symbols prove is not looked at where a run is: there it is
-    one product with a matrix, and a comparison if anything is left.
+    behind a reference. What ranges of symbols prove is not looked at where a run is.
     """
 
     def __init__(self, image: Image) -> None:
@@ -79,29 +78,29 @@ class Plan:
         behind = [
             behind_in(image.ends, n) if n in image.ends.continued else 0 for n in range(len(io))
         ]
-        distinct = list(dict.fromkeys(v.size for v in image.lifetimes))
+        sizes = list(dict.fromkeys(v.size for v in image.lifetimes))
+        offsets = list(dict.fromkeys(p.offset for p in image.places))
         given = (*image.inputs, *image.outputs)
         exact = [v for v in given if v.io not in image.ends.continued]
-        sizes = [*(v.nbytes for v in (*io, *given)), *(r.nbytes for r in refs)]
         more = [_left(io, v) for v in given] + [-_left(io, v) for v in exact]
         needed: tuple[Sequence[Extent], ...] = (
-            distinct,
-            [p.offset for p in image.places],
-            [n for pair in image.workspaces for n in pair],
+            sizes,
+            offsets,
+            [shared for shared, _ in image.workspaces],
+            [each for _, each in image.workspaces],
             behind,
             [-n if _falls(n) else n for n in image.numbers],
         )
-        groups = (*needed, *map(_open, (sizes, more, _rooms(image, refs, behind))))
+        reaches = [*(v.nbytes for v in (*io, *given)), *(r.nbytes for r in refs)]
+        groups = (*needed, *map(_open, (reaches, more, _rooms(image, refs, behind))))
         self._proved = not any(map(_open, groups))
-        ends = accumulate(map(len, groups), initial=0)
-        self._parts = [slice(a, b) for a, b in pairwise(ends)]
-        self._sizes = Sizes(image.symbols, [e for g in groups for e in g])
-        self._of = np.array([distinct.index(v.size) for v in image.lifetimes], np.int64)
-        self._counts = np.bincount(self._of, minlength=len(distinct)).astype(np.int64)
-        self._grows = np.array([isinstance(size, Symbolic) for size in distinct], np.int64)
+        self._sizes = Sizes(image.symbols, groups)
+        self._of = np.array([sizes.index(v.size) for v in image.lifetimes], np.int64)
+        self._counts = np.bincount(self._of, minlength=len(sizes)).tolist()
+        self._grows = [isinstance(size, Symbolic) for size in sizes]
         self._signs = np.array([-1 if _falls(n) else 1 for n in image.numbers], np.int64)
-        changing = (*(p.offset for p in image.places), *image.numbers)
-        self._moves = any(isinstance(n, Symbolic) for n in changing)
+        self._moves = any(isinstance(n, Symbolic) for n in (*offsets, *image.numbers))
+        self._offsets = np.array([offsets.index(p.offset) for p in image.places], np.int64)
         self._lifetimes = np.array([p.lifetime for p in image.places], np.int64)
         self._inside = np.array([i for i, r in enumerate(refs) if r.space == "place"], np.int64)
         self._place = np.array([r.at for r in refs if r.space == "place"], np.int64)
@@ -113,59 +112,65 @@ class Plan:
         Raises:
             ModuleError: a size is negative or too large, or a reference leaves its block.
         """
-        numbers = self._sizes.at(values)
-        if not self._proved and numbers.min(initial=0) < 0:
-            self._refuse(values, self._wrong(numbers))
-        sizes, offsets, workspaces, behind, repeats = [numbers[p] for p in self._parts[:5]]
+        groups = self._sizes.at(*values)
+        if not self._proved:
+            self._check(values, groups)
+        sizes, offsets, shared, each, behind, repeats, *_ = groups
         layout = self._layout(sizes, offsets, repeats)
-        most = 0 if self._proved else int(numbers.max(initial=0))
-        if max(most, layout.arena_bytes) >= _MOST_BYTES:
-            self._refuse(values, f"a block of {max(most, layout.arena_bytes)} bytes")
-        flat = iter(workspaces.tolist())
+        if layout.arena_bytes >= _MOST_BYTES:
+            self._too_large(values, layout.arena_bytes)
         starts = layout.starts
         if self._moves:
             starts = self._starts(layout.begins, offsets, repeats)
-        return Laid(layout.arena_bytes, tuple(zip(flat, flat, strict=True)), starts, behind)
+        return Laid(layout.arena_bytes, tuple(zip(shared, each, strict=True)), starts, behind)
 
     def nowhere(self) -> Laid:
         """Where nothing is computed."""
         count = len(self._fixed) + len(self._signs)
-        return Laid(0, (), np.zeros(count, np.int64), np.zeros(0, np.int64))
+        return Laid(0, (), np.zeros(count, np.int64), ())
 
-    def _layout(self, sizes: Integers, offsets: Integers, repeats: Integers) -> Layout:
+    def _layout(self, sizes: Numbers, offsets: Numbers, repeats: Numbers) -> Layout:
         """An arena in which values of these sizes lie.
 
         As long as all fit into one that was laid out before, they share it, unless it is much too
         large. In a new one all that grow get an eighth more, and a kilobyte at least: next to a
         past that grows by a position at each run, so does something at each run.
         """
-        layouts, total = self._layouts, int(self._counts @ sizes)
-        most = 1.25 * total + _SPARE * len(self._of)
+        layouts = self._layouts
+        most = 1.25 * sum(map(mul, self._counts, sizes)) + _SPARE * len(self._of)
         for n, had in enumerate(layouts):
-            if had.total <= most and (sizes <= had.sizes).all():
+            if had.total <= most and all(map(le, sizes, had.sizes)):
                 if n:
                     self._layouts = (had, *layouts[:n], *layouts[n + 1 :])
                 return had
         if layouts:
-            sizes = sizes + self._grows * np.maximum(sizes // 8, _SPARE)
-        places, arena_bytes = self._arena.place(sizes[self._of].tolist())
+            pairs = zip(sizes, self._grows, strict=True)
+            sizes = tuple([n + max(n // 8, _SPARE) * grows for n, grows in pairs])
+        places, arena_bytes = self._arena.place([sizes[n] for n in self._of])
         begins = np.array(places, np.int64)
         starts = self._starts(begins, offsets, repeats)
-        new = Layout(sizes, int(self._counts @ sizes), begins, arena_bytes, starts)
+        new = Layout(sizes, sum(map(mul, self._counts, sizes)), begins, arena_bytes, starts)
         self._layouts = (new, *layouts[: KEPT - 1])
         return new
 
-    def _starts(self, begins: Integers, offsets: Integers, repeats: Integers) -> Integers:
-        starts = np.concatenate((self._fixed, self._signs * repeats))
-        starts[self._inside] = (begins[self._lifetimes] + offsets)[self._place]
+    def _starts(self, begins: Integers, offsets: Numbers, repeats: Numbers) -> Integers:
+        starts = np.concatenate((self._fixed, self._signs * np.array(repeats, np.int64)))
+        inside = begins[self._lifetimes] + np.array(offsets, np.int64)[self._offsets]
+        starts[self._inside] = inside[self._place]
         return starts
 
-    def _wrong(self, numbers: Integers) -> str:
-        """What it means that one of these is negative."""
-        *sizes, more, _ = [numbers[p].min(initial=0) < 0 for p in self._parts]
-        if any(sizes):
-            return "a size is negative"
-        return "io buffers differ" if more else "a reference leaves its block"
+    def _check(self, values: tuple[int, ...], groups: Sequence[Numbers]) -> None:
+        """Refuse a negative number, and one that is too large."""
+        *sizes, more, left = [min(group, default=0) < 0 for group in groups]
+        if any((*sizes, more, left)):
+            wrong = "io buffers differ" if more else "a reference leaves its block"
+            self._refuse(values, "a size is negative" if any(sizes) else wrong)
+        most = max([max(group, default=0) for group in groups])
+        if most >= _MOST_BYTES:
+            self._too_large(values, most)
+
+    def _too_large(self, values: tuple[int, ...], size: int) -> NoReturn:
+        self._refuse(values, f"a block of {size} bytes is too large for any machine")
 
     def _refuse(self, values: tuple[int, ...], wrong: str) -> NoReturn:
         pairs = zip(self._image.symbols, values, strict=True)

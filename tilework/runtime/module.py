@@ -146,9 +146,12 @@ class Module:
                 cannot run the code; or the past is another module's, in use, or full.
         """
         if past is not None:
-            ends = self.image.ends
-            read = self._arrays(ends.fed, inputs, more)
-            return run_behind(past, read, ends, self._contexts, self.num_threads, wanted)
+            image, threads = self.image, self.num_threads
+            outputs = None if more else past.follow(image, threads, inputs, wanted)
+            if outputs is None:
+                read = self._arrays(image.ends.fed, inputs, more)
+                outputs = run_behind(past, read, image, self._contexts, threads, wanted)
+            return outputs
         arrays = self._arrays(self.image.inputs, inputs, more)
         site = self._contexts.sites.of(arrays)
         ends, dims = self.image.ends, site.dims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from tilework.locks import Lock
 from tilework.runtime.arrays import address, aligned_empty, check_array, ready_copy
 from tilework.runtime.bound import new_outputs
 from tilework.runtime.contexts import Contexts
-from tilework.runtime.executor import Addresses
-from tilework.runtime.image import Dims, Ends, Image, Room
-from tilework.runtime.sites import Course, Site, Sites
+from tilework.runtime.course import Course
+from tilework.runtime.executor import Addresses, Context
+from tilework.runtime.image import Dims, Image, Room
+from tilework.runtime.sites import Site
 
 Array = NDArray[Any]
 
@@ -59,11 +60,14 @@ class Past:
             )
         self._name, self._rooms = image.name, image.rooms
         self._numbers = [room.io for room in image.rooms]
+        kept = {room.io: (n, room.axis) for n, room in enumerate(image.rooms)}
+        self._continued = [kept.get(v.io, (0, 0)) for v in image.outputs]
         self._buffers: list[Array] = []
         self._addresses = np.zeros(len(image.io_values), np.int64)
         self._shapes: list[tuple[int, ...]] = []
         self._length = 0
         self._course: Course | None = None
+        self._following: tuple[int, ...] | None = None
         self._busy = Lock()
         if arrays is not None:
             self._fill(arrays)
@@ -148,20 +152,68 @@ class Past:
             self._shapes = shapes
         return dict(zip(self._numbers, self._buffers, strict=True)), self._addresses
 
-    def site(self, sites: Sites, arrays: Sequence[Any]) -> tuple[Site, int]:
-        """Where a run is, and how long the past is behind it.
+    def follow(
+        self, image: Image, threads: int, inputs: Any, wanted: Sequence[int] | None
+    ) -> list[Array] | None:
+        """What `run_behind` does, where the run was made ready. Else nothing is done, and None.
 
         Args:
-            sites: of the module that runs.
-            arrays: its inputs besides the past, in order.
+            image: of the module that runs.
+            threads: number of threads.
+            inputs: arrays by name; for others, and for other shapes and types, no run is ready.
+            wanted: see `run_behind`.
         """
-        if self._course is None or self._course.sites is not sites:
-            self._course = Course(sites)
-        return self._course.at(self._length, arrays)
+        course, lock = self._course, self._busy.now
+        if course is None or type(inputs) is not dict or not lock.acquire(blocking=False):
+            return None
+        try:
+            ran = course.run(self._length, image, threads, inputs)
+            if ran is None:
+                return None
+            new, self._length = ran
+            return self.outputs(new, wanted)
+        finally:
+            lock.release()
 
-    def grow(self, length: int) -> None:
-        """Count the positions that a run has written, so that there are so many."""
-        self._length = length
+    def grow(
+        self,
+        contexts: Contexts,
+        context: Context,
+        threads: int,
+        image: Image,
+        last: tuple[Site, int],
+    ) -> None:
+        """Count the positions that a run has written; where it follows another, so will more.
+
+        Args:
+            contexts: of the module that ran.
+            context: that it ran in.
+            threads: that it had.
+            image: of the module.
+            last: where it ran, and how many positions there are now.
+        """
+        site, self._length = last
+        follows, self._following = self._following, contexts.sites.following(*last)
+        if site.values == follows:
+            with suppress(MemoryError):  # then runs come one by one
+                self._course = Course(contexts, context, threads, image, self._addresses, last)
+                self._following = self._course.following
+
+    def outputs(self, new: Sequence[Array | None], wanted: Sequence[int] | None) -> list[Array]:
+        """What the last run returns, of outputs that continue the past, views of it.
+
+        Args:
+            new: the others.
+            wanted: see `run_behind`.
+        """
+        out = []
+        for n in range(len(new)) if wanted is None else wanted:
+            array = new[n]
+            if array is None:
+                buffer, axis = self._continued[n]
+                array = self._buffers[buffer][_first(axis, self._length)]
+            out.append(array)
+        return out
 
     def _fill(self, arrays: Mapping[str, Any]) -> None:
         names = [room.name for room in self._rooms]
@@ -195,7 +247,7 @@ class Past:
 def run_behind(
     past: Past,
     inputs: Sequence[Any],
-    ends: Ends,
+    image: Image,
     contexts: Contexts,
     threads: int,
     wanted: Sequence[int] | None = None,
@@ -204,33 +256,29 @@ def run_behind(
 
     Args:
         inputs: arrays for `Ends.fed`, in order: the past is the others.
-        ends: of the module.
+        image: of the module.
         wanted: the numbers of the outputs that are asked for; None: all.
     """
-    lock = past.taken(ends.rooms)
+    ends, lock = image.ends, past.taken(image.rooms)
     try:
-        site, length = past.site(contexts.sites, inputs)
-        dims = site.dims
+        last = contexts.sites.after(past.length, [np.shape(a) for a in inputs])
+        dims = last[0].dims
         buffers, addresses = past.buffers(dims)
         for v, array in zip(ends.fed, inputs, strict=True):
             shape = dims.inputs[v.io]
             buffers[v.io] = ready_copy(f"input {v.name}", array, shape, v.dtype)
-        new = new_outputs(ends, dims)
-        every = [*[buffers[n] for n in range(len(ends.inputs))], *new]
-        contexts.run(site, every, threads, addresses)
-        past.grow(length)
+        buffers.update(enumerate(new_outputs(ends, dims), len(ends.inputs)))
+        every = [buffers[n] for n in range(len(buffers))]
+        with contexts.turn(threads, last[0]) as context:
+            context.run(every, threads, addresses)
+            past.grow(contexts, context, threads, image, last)
+        pairs = zip(ends.outputs, dims.outputs, strict=True)
+        outputs = [
+            None if v.io in ends.continued else buffers[v.io].reshape(shape) for v, shape in pairs
+        ]
+        return past.outputs(outputs, wanted)
     finally:
         lock.release()
-    buffers.update(enumerate(new, len(ends.inputs)))
-    out = []
-    for n in range(len(ends.outputs)) if wanted is None else wanted:
-        number = ends.outputs[n].io
-        axis = ends.continued.get(number)
-        if axis is None:
-            out.append(buffers[number].reshape(dims.outputs[n]))
-        else:
-            out.append(buffers[number][_first(axis, length)])
-    return out
 
 
 def _first(axis: int, length: int) -> tuple[slice, ...]:

@@ -72,8 +72,9 @@ class Recycled:
         if self.waiting + size > self._most:
             for other in [n for n in tuple(self._free) if n != size]:
                 self._free.pop(other, None)
-        if self.waiting + size <= self._most:
-            self._free.setdefault(size, []).append(block)
+            if self.waiting + size > self._most:
+                return
+        self._free.setdefault(size, []).append(block)
 
 
 def _rounded(size: int) -> int:

@@ -15,16 +15,14 @@ from typing import Any
 import numpy as np
 
 from tilework.cache import BoundedCache
-from tilework.errors import ModuleError, ShapeError
+from tilework.errors import ShapeError
 from tilework.frozen import frozen
 from tilework.index.extents import known, most
-from tilework.index.symbols import Point, Symbol, Symbolic, value_at
+from tilework.index.symbols import Symbol, Symbolic, value_at
 from tilework.runtime.image import Dims, Ends, Image, Ref, Value
-from tilework.runtime.layout import KEPT, Integers, Laid, Plan
+from tilework.runtime.layout import KEPT, Laid, Plan
+from tilework.runtime.sizes import Shapes, Sizes
 from tilework.runtime.solve import Solver
-
-_AHEAD = 15
-"""Sites of a `Course` that are made before they are asked for."""
 
 
 @frozen(eq=False)
@@ -55,7 +53,7 @@ class Site:
     @cached_property
     def dims(self) -> Dims:
         """The shapes of what a run takes and returns here."""
-        return self.whole.ends.dims(self.point)
+        return self.whole.dims(self.values)
 
     @cached_property
     def ends(self) -> Ends:
@@ -97,6 +95,9 @@ class Site:
 class Sites:
     """The sites of an image.
 
+    Attributes:
+        fresh: where the image continues inputs, shapes of what each run has anew: `fresh`.
+
     Raises:
         ShapeError: no input says what a symbol is.
     """
@@ -114,7 +115,8 @@ class Sites:
             self._after = Solver(f"module {image.name}", _after(image.ends), image.symbols)
             room = image.rooms[0]
             now = next(v for v in image.outputs if v.io == room.io)
-            self._behind = now.shape[room.axis]
+            self._behind = Sizes(image.symbols, [[now.shape[room.axis]]])
+            self.fresh = Shapes(image.symbols, [v.shape for v in fresh(image.ends)])
             grown = [
                 e.symbol
                 for e in self._after.equations
@@ -145,8 +147,8 @@ class Sites:
             self._shapes.put(shapes, site)
         return site
 
-    def after(self, length: int, shapes: Sequence[tuple[int, ...]]) -> Site:
-        """Where a run is that continues a past of this length.
+    def after(self, length: int, shapes: Sequence[tuple[int, ...]]) -> tuple[Site, int]:
+        """Where a run is that continues a past of this length, and how long it is then.
 
         Args:
             length: of all inputs that are continued.
@@ -165,7 +167,8 @@ class Sites:
                 "compile for a longer range"
             )
         past = (length,) * len(lengths)
-        return self.at(self._after.point([*shapes, past]))
+        site = self.at(self._after.point([*shapes, past]))
+        return site, self.length(site.values)
 
     def following(self, site: Site, length: int) -> tuple[int, ...] | None:
         """The values of symbols at a run behind one, with as many positions; None if not known.
@@ -178,9 +181,10 @@ class Sites:
             return None
         return (*site.values[:n], length, *site.values[n + 1 :])
 
-    def length(self, at: Point) -> int:
-        """How long a past is behind a run at a point."""
-        return value_at(self._behind, at)
+    def length(self, values: tuple[int, ...]) -> int:
+        """How long a past is behind a run where symbols have these values."""
+        ((length,),) = self._behind.at(*values)
+        return length
 
     def named(self, values: Mapping[str, int] | None) -> Site:
         """Where symbols have these values, by name; typical ones where none is given.
@@ -202,49 +206,10 @@ class Sites:
         return Site(self._image, values, self._plan.at(values))
 
 
-class Course:
-    """The sites of runs that continue one past, some of them made before they are asked for.
-
-    A decoder's weights push out of the caches whatever makes a site: one after the other it takes
-    several times as long as for many at once. So where a run follows another with as many
-    positions, so will the next ones.
-
-    Args:
-        sites: of the module.
-    """
-
-    def __init__(self, sites: Sites) -> None:
-        self.sites = sites
-        self._made: dict[tuple[int, tuple[tuple[int, ...], ...]], tuple[Site, int]] = {}
-        self._next: tuple[int, ...] | None = None
-
-    def at(self, length: int, arrays: Sequence[Any]) -> tuple[Site, int]:
-        """Where a run is, and how long the past is behind it; see `Sites.after`."""
-        try:
-            shapes = tuple([a.shape for a in arrays])
-        except AttributeError:
-            shapes = tuple([np.shape(a) for a in arrays])
-        known = self._made.get((length, shapes))
-        if known is not None:
-            return known
-        site = self.sites.after(length, shapes)
-        first = last = site, self.sites.length(site.point)
-        self._made = {(length, shapes): first}
-        following = self.sites.following(*first)
-        if site.values == self._next and not site.idle:
-            fed = [v.io for v in site.whole.ends.fed]
-            for _ in range(_AHEAD):
-                if following is None:
-                    break
-                try:
-                    soon = self.sites.at(following)
-                except ModuleError:  # for the run that comes there
-                    break
-                key = last[1], tuple([soon.dims.inputs[n] for n in fed])
-                last = self._made[key] = soon, self.sites.length(soon.point)
-                following = self.sites.following(*last)
-        self._next = following
-        return first
+def fresh(ends: Ends) -> list[Value]:
+    """What a run has anew that continues a past: inputs, buffers of outputs, then these."""
+    buffers = ends.io_values[len(ends.inputs) :]
+    return [*ends.fed, *buffers, *(v for v in ends.outputs if v.io not in ends.continued)]
 
 
 def _after(ends: Ends) -> list[Value]:
@@ -258,7 +223,7 @@ def static_site(image: Image) -> Site:
     places = [0 if r.space == "io" else r.at for r in image.refs]
     starts = np.array([*places, *map(known, image.numbers)], np.int64)
     pairs = tuple((known(shared), known(each)) for shared, each in image.workspaces)
-    behind: Integers = np.zeros(len(image.io_values), np.int64)
+    behind = (0,) * len(image.io_values)
     return Site(image, (), Laid(image.arena_bytes, pairs, starts, behind))
 
 

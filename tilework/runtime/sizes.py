@@ -1,83 +1,74 @@
-"""Many extents at once at a point: a matrix of coefficients times a few products of symbols."""
+"""Many extents at once at a point, by a function of Python that is written for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tilework.errors import ModuleError
 from tilework.index.extents import Extent
-from tilework.index.symbols import Atom, Floor, Monomial, Symbol, Symbolic, range_of
+from tilework.index.symbols import Atom, Floor, Symbol, Symbolic
 
-_Sum = list[tuple[int, tuple[int, ...]]]
-_MOST = float(1 << 62)
+Numbers = tuple[int, ...]
 
 
 class Sizes:
     """Extents, to be evaluated together.
 
+    The function has no loops and no names to look up: where a shape is new, weights have put all
+    else out of the caches, and each thing that is touched takes longer than a dozen of additions.
+
     Args:
         symbols: those that they depend on.
-        extents: in the order of their values.
+        groups: extents, in the order of their values.
     """
 
-    def __init__(self, symbols: Sequence[Symbol], extents: Sequence[Extent]) -> None:
-        self._symbols = tuple(symbols)
-        self._atoms: dict[Atom, int] = {s: n for n, s in enumerate(symbols)}
-        self._floors: list[tuple[_Sum, int]] = []
-        columns: dict[Monomial, int] = {(): 0}
-        distinct = {extent: n for n, extent in enumerate(dict.fromkeys(extents))}
-        self._numbers = np.array([distinct[extent] for extent in extents], np.int64)
-        rows = [_terms(extent) for extent in distinct]
-        for row in rows:
-            for monomial in row:
-                columns.setdefault(monomial, len(columns))
-        self._products = [self._product(monomial) for monomial in columns]
-        self._factors = np.zeros((len(rows), len(columns)), np.int64)
-        for i, row in enumerate(rows):
-            for monomial, factor in row.items():
-                self._factors[i, columns[monomial]] = factor
-        self._most = np.abs(self._factors).max(0, initial=0).astype(float)
-        tops = [max(map(abs, range_of(Symbolic.of({monomial: 1})))) for monomial in columns]
-        self._small = bool(self._most @ np.array(tops, float) < _MOST)
+    def __init__(self, symbols: Sequence[Symbol], groups: Iterable[Sequence[Extent]]) -> None:
+        self._names: dict[Atom, str] = {s: f"s{n}" for n, s in enumerate(symbols)}
+        given = ", ".join(self._names.values())
+        self._lines: list[str] = []
+        values = "".join(f"({''.join(f'{self._text(e)}, ' for e in group)}), " for group in groups)
+        self._source = "\n ".join([f"def at({given}):", *self._lines, f"return ({values})"])
 
-    def at(self, point: Sequence[int]) -> NDArray[np.int64]:
-        """The values where the symbols have these, in order.
+    @cached_property
+    def at(self) -> Callable[..., tuple[Numbers, ...]]:
+        """The values of each group where symbols have those that are given, in order."""
+        names: dict[str, Callable[..., tuple[Numbers, ...]]] = {}
+        exec(self._source, names)
+        return names["at"]
 
-        Raises:
-            ModuleError: one of them is too large for any machine.
-        """
-        values = list(point)
-        for whole, by in self._floors:
-            values.append(sum([c * _multiplied(atoms, values) for c, atoms in whole]) // by)
-        products = [_multiplied(atoms, values) for atoms in self._products]
-        if not self._small and self._most @ np.abs(np.array(products, float)) >= _MOST:
-            pairs = zip(self._symbols, point, strict=True)
-            where = ", ".join(f"{s.name} = {n}" for s, n in pairs)
-            raise ModuleError(f"sizes at {where} are too large for any machine")
-        return (self._factors @ np.array(products, np.int64))[self._numbers]
+    def _text(self, extent: Extent) -> str:
+        if not isinstance(extent, Symbolic):
+            return f"{extent:d}"
+        terms = (
+            "*".join([f"{c:d}"] * (c != 1 or not atoms) + [self._name(atom) for atom in atoms])
+            for atoms, c in extent.terms.items()
+        )
+        return " + ".join(terms)
 
-    def _product(self, monomial: Monomial) -> tuple[int, ...]:
-        """The numbers of its atoms: symbols first, then floors, each behind those in it."""
-        return tuple(self._atom(atom) for atom in monomial)
-
-    def _atom(self, atom: Atom) -> int:
-        if atom not in self._atoms:
+    def _name(self, atom: Atom) -> str:
+        """The variable of an atom: symbols are given, and each floor is computed once."""
+        if atom not in self._names:
             assert isinstance(atom, Floor)
-            whole = [(c, self._product(m)) for m, c in atom.whole.terms.items()]
-            self._atoms[atom] = len(self._symbols) + len(self._floors)
-            self._floors.append((whole, atom.by))
-        return self._atoms[atom]
+            quotient = f"({self._text(atom.whole)})//{atom.by:d}"
+            self._names[atom] = f"f{len(self._lines)}"
+            self._lines.append(f"{self._names[atom]} = {quotient}")
+        return self._names[atom]
 
 
-def _multiplied(atoms: tuple[int, ...], values: list[int]) -> int:
-    product = 1
-    for atom in atoms:
-        product *= values[atom]
-    return product
+class Shapes:
+    """Shapes of many values, of which many are the same, to be evaluated together.
 
+    Args:
+        symbols: those that they depend on.
+        shapes: in the order of the values.
+    """
 
-def _terms(extent: Extent) -> dict[Monomial, int]:
-    return dict(extent.terms) if isinstance(extent, Symbolic) else {(): extent}
+    def __init__(self, symbols: Sequence[Symbol], shapes: Sequence[tuple[Extent, ...]]) -> None:
+        numbers = {shape: n for n, shape in enumerate(dict.fromkeys(shapes))}
+        self._sizes = Sizes(symbols, numbers)
+        self._numbers = [numbers[shape] for shape in shapes]
+
+    def at(self, values: Sequence[int]) -> list[Numbers]:
+        """All shapes where the symbols have these values, in order."""
+        distinct = self._sizes.at(*values)
+        return [distinct[n] for n in self._numbers]

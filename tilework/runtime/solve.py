@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tilework.errors import ShapeError
-from tilework.index.extents import Extent, shape_at
+from tilework.index.extents import Extent
 from tilework.index.symbols import Symbol, Symbolic, symbols_of
 from tilework.runtime.image import Value
+from tilework.runtime.sizes import Shapes
 
 
 class Dimension(NamedTuple):
@@ -53,8 +54,7 @@ class Solver:
             for i, value in enumerate(inputs)
             for d, extent in enumerate(value.shape)
         ]
-        self._shapes = list(dict.fromkeys(value.shape for value in inputs))
-        self._shape_of = [self._shapes.index(value.shape) for value in inputs]
+        self._shapes = Shapes(symbols, [value.shape for value in inputs])
         self.equations = list(self._in_order())
         missing = set(self.symbols) - {e.symbol for e in self.equations}
         if missing:
@@ -75,11 +75,11 @@ class Solver:
         except (IndexError, ShapeError):
             self._check_ranks(shapes)
             raise
-        wanted = [shape_at(shape, values) for shape in self._shapes]  # many inputs have one
-        if [wanted[n] for n in self._shape_of] != list(shapes):
+        point = tuple([values[s] for s in self.symbols])
+        if self._shapes.at(point) != list(shapes):
             self._check_ranks(shapes)
             self._refuse(shapes, values)
-        return tuple([values[s] for s in self.symbols])
+        return point
 
     def _solved(self, shapes: Sequence[tuple[int, ...]]) -> dict[Symbol, int]:
         """The values of the symbols, by what their own dimensions say.

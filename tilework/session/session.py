@@ -289,9 +289,14 @@ class Session:
         past: Past | None,
         into: Mapping[str, Array],
     ) -> list[Any]:
+        places = self._feeds.places(output_names)
+        whole = self._whole
+        if past is not None and whole is not None:
+            ready = past.follow(whole.image, whole.num_threads, input_feed, places)
+            if ready is not None:
+                return ready
         # what a first run's compile leaves is looked through when the answer is there
         with nullcontext() if self._answered else paused():
-            places = self._feeds.places(output_names)
             if past is None:
                 arrays = self._feeds.arrays(input_feed)
 

@@ -162,6 +162,7 @@ class _Arguments:
         blocks: the number of the block of each, as in `_BLOCKS`; numbers are of one at address 0.
         io: those that lie in io buffers.
         slots: of these, the number of the buffer; so many more if behind its input's positions.
+        symbols: those that are symbols.
         fresh: the numbers of buffers that no past keeps.
     """
 
@@ -173,6 +174,8 @@ class _Arguments:
         self.blocks = np.array(blocks, np.int64)
         self.io = np.array([i for i, _ in io], np.int64)
         self.slots = np.array([slot for _, slot in io], np.int64)
+        symbols = [i for i, r in enumerate(refs) if r.space == "symbol"]
+        self.symbols = np.array(symbols, np.int64)
         self.fresh = sorted({*range(count)} - {room.io for room in image.rooms})
 
 
@@ -252,7 +255,7 @@ class CpuContext(Context):
         call = self._bound(self._loaded.run, 0, [nowhere] * len(self._image.io_values), threads)
         filled: Any = call.keep[1]  # type: ignore[attr-defined]
         table = (c_uint64 * filled.size).from_buffer(filled)
-        starts = [*[0] * len(self._image.io_values), *self._site.laid.behind.tolist()]
+        starts = [*[0] * len(self._image.io_values), *self._site.laid.behind]
         pairs = zip(self._arguments.io.tolist(), self._arguments.slots.tolist(), strict=True)
         places = [(at, slot % len(self._image.io_values), starts[slot]) for at, slot in pairs]
 
@@ -262,6 +265,46 @@ class CpuContext(Context):
             call()
 
         return run
+
+    @override
+    def serves(self, site: Site, threads: int) -> bool:
+        return (
+            site.laid.starts is self._starts
+            and (self._settled or _abouts(site) == self._about)
+            and site.arena_bytes <= self._arena.nbytes
+            and site.workspace_bytes(threads) <= self._workspace.nbytes
+        )
+
+    @property
+    def _settled(self) -> bool:
+        """Whether a choice of threads is made, which holds for what comes next, too."""
+        judged = self._judged
+        return self._image.cores == 1 or (judged is not None and judged[_STATE] in _SETTLED)
+
+    @override
+    def ahead(
+        self, sites: Sequence[Site], addresses: Addresses, threads: int
+    ) -> Callable[[int], None]:
+        own, tables = self._arguments, np.empty((len(sites), len(self._table)), np.uint64)
+        tables[:] = self._table
+        symbols = np.array([site.values for site in sites], np.int64)
+        behind = addresses + np.array([site.laid.behind for site in sites], np.int64)
+        entries = tables.view(np.int64)
+        entries[:, own.io] = np.concatenate((addresses, behind), 1)[:, own.slots]
+        rows = address(symbols) + symbols.strides[0] * np.arange(len(sites))
+        entries[:, own.symbols] += rows[:, None] - address(self._symbols)
+        sites_by_about = {_abouts(site): site for site in sites}
+        judged = {at: self._loaded.judged(site) for at, site in sites_by_about.items()}
+        tables[:, -1] = [address(judged[_abouts(site)]) for site in sites]
+        run, first, step = self._loaded.run, address(tables), tables.strides[0]
+        workspace = self._workspace_at
+
+        def call(number: int) -> None:
+            run(first + number * step, workspace, threads)
+
+        # what the pointers point to lives as long as the call
+        call.keep = (tables, symbols, self._arena, self._workspace, judged)  # type: ignore[attr-defined]
+        return call
 
     @override
     def bind_step(self, step: int, buffers: Sequence[Array], threads: int) -> Callable[[], None]:
