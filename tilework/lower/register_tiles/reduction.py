@@ -40,6 +40,7 @@ from tilework.lower.register_tiles.scaled_tile import scaled_tile
 from tilework.lower.register_tiles.steps import spans_of
 from tilework.lower.register_tiles.tails import Tail, dispatch, served_by
 from tilework.lower.register_tiles.tile_version import Version
+from tilework.lower.register_tiles.unswitched import unswitched
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
 from tilework.space.levels import Role
@@ -153,7 +154,8 @@ def _loops_around(
         stmt = _inside_levels(ctx, block, depth, regions, partial, stmt)
         if panel is not None and panel.depth == depth:
             stmt = seq(panel.fill(), stmt)
-        stmt = nest([loops.loop(a, number) for a in axes], stmt)
+        specs = [loops.loop(a, number) for a in axes]
+        stmt = unswitched(specs, stmt) if any(a.open for a in loops.tile) else nest(specs, stmt)
     return stmt
 
 
