@@ -99,8 +99,8 @@ class Tail:
 
     @property
     def edge(self) -> int:
-        """Points at the axis's end at which bounds may not hold, as many in every run."""
-        return end_points(self.axis, self.bounds) or 0
+        """Points at the axis's end at which bounds may not hold, in every run that has any."""
+        return end_points(self.axis, self.bounds)
 
     @property
     def whole(self) -> bool:
@@ -172,17 +172,13 @@ class Tail:
             return If(is_inside, whole, seq(inner(Span(0, 1, 1, 1.0, "clip")), after_all))
         others = self._one_by_one(base, begin, end, inner)
         if self.how == "ends":
-            here = [compare(">=", base, begin), compare("==", after, const(axis.extent))]
-            last = inner(self._at_end(tile, ZERO))
+            near, runs = near_end(axis.extent, tile, self.bounds)
+            here = [compare(">=", base, begin), compare("==", after, const(axis.extent)), *runs]
+            last = inner(Span(0, 1, tile, 1.0, "fixed", off=ZERO, near=near))
             others = If(_all(here), last, others)
         if self.how in ("halves", "ends"):
             others = self._first(base, end, inner, others)
         return If(is_inside, whole, seq(others, after_all))
-
-    def _at_end(self, size: int, off: Expr) -> Span:
-        """The last points of the axis, which begin so far behind the tile's begin."""
-        near = near_end(self.axis.extent, size, self.bounds)
-        return Span(0, 1, size, 1.0, "fixed", off=off, near=near)
 
     def _first(self, base: Expr, end: Expr, inner: Callable[[Span], Stmt], others: Stmt) -> Stmt:
         """The first tile, where it reaches over no other end; else ``others``."""
@@ -213,9 +209,11 @@ class Tail:
         alone, last = single, None
         if self.how == "ends" and 1 < self.edge < tile:
             size = const(self.edge)
-            together = compare("==", binary("-", binary("-", points, count), first), size)
+            near, runs = near_end(axis.extent, self.edge, self.bounds)
+            behind = compare("==", binary("-", binary("-", points, count), first), size)
+            together = _all([behind, *runs])
             alone = Select("int32", together, binary("-", single, size), single)
-            at_end = inner(self._at_end(self.edge, off))
+            at_end = inner(Span(0, 1, self.edge, 1.0, "fixed", off=off, near=near))
             last = If(together, Let(off, binary("-", points, size), at_end))
         part = seq(self._halves(first, count, inner), For(edge, alone, "serial", one), last)
         part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
