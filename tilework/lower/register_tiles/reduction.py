@@ -26,6 +26,7 @@ from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Buffer, Stmt, seq
 from tilework.lower.ragged import Names
 from tilework.lower.register_tiles.addend import Addend, Region
+from tilework.lower.register_tiles.around import unswitched
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.borders import Span
 from tilework.lower.register_tiles.chosen import at_places, named_places
@@ -40,7 +41,6 @@ from tilework.lower.register_tiles.scaled_tile import scaled_tile
 from tilework.lower.register_tiles.steps import spans_of
 from tilework.lower.register_tiles.tails import Tail, dispatch, served_by
 from tilework.lower.register_tiles.tile_version import Version
-from tilework.lower.register_tiles.unswitched import unswitched
 from tilework.space.blocks import Attached, Block
 from tilework.space.bounds import without
 from tilework.space.levels import Role
