@@ -44,7 +44,7 @@ def good_when_short(
     short = {s: max(s.low, n // 2) for s, n in least.items()}
     if short == least or not any(map(_over_taps, best.sketch.whole.blocks)):
         return best
-    near: list[tuple[float, float, Found]] = []
+    own, near = math.inf, list[tuple[float, float, Found]]()
     for sketch in (s for s in family if s.id in asked.said):
         rows, logs = asked.heard(sketch)
         means = logs.mean(axis=0)
@@ -58,9 +58,9 @@ def good_when_short(
             one = Found(sketch, rows[some[i]], float(means[some[i]]))
             near.append((float(sums[i]), float(seconds[i]), one))
             if sketch is best.sketch:
-                own = seconds[(rows[some] == best.row).all(axis=1)]
-    _, seconds, one = min(near, key=lambda found: found[0])
-    return one if seconds * FASTER <= own[0] else best
+                own = min(seconds[(rows[some] == best.row).all(axis=1)], default=own)
+    _, there, one = min(near, key=lambda found: found[0], default=(0.0, own, best))
+    return one if there * FASTER <= own else best
 
 
 def _over_taps(block: Block) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from tilework.frozen import frozen
 from tilework.index.extents import known
 from tilework.lower.common import LoopSpec, loop_var, nest, var_or_zero, weighted_sum
-from tilework.lower.ir import VALUES, If, Let, Stmt
+from tilework.lower.ir import If, Let, Stmt
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Expr, walk
 
@@ -42,7 +42,7 @@ def _inside(loop: LoopSpec, body: Stmt) -> Stmt:
 
 
 def _lacks(e: Expr, var: Axis) -> bool:
-    return all(node is not var for node in walk(e, VALUES))
+    return all(node is not var for node in walk(e))
 
 
 @frozen(eq=False)
