@@ -100,7 +100,7 @@ def test_ends_of_windows_are_right_at_every_width(family):
             for tile in (2, 3, 5):
                 for one in (i == 1) & (j == tile), (i == tile) & (j == 1):
                     check_points(sketch, rows[one][0], dag, rng, 8)
-            check_points(sketch, rows[(i == 2) & (2 < j) & (j < 5)][0], dag, rng, 8)
+            check_points(sketch, rows[(i == 2) & (j > 2) & (j < 5)][0], dag, rng, 8)
 
 
 def test_taps_that_visits_of_a_tile_share_are_known_to_none():

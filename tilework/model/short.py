@@ -59,7 +59,7 @@ def good_when_short(
             near.append((float(sums[i]), float(seconds[i]), one))
             if sketch is best.sketch:
                 own = min(seconds[(rows[some] == best.row).all(axis=1)], default=own)
-    _, there, one = min(near, key=lambda found: found[0], default=(0.0, own, best))
+    _, there, one = min(near, key=lambda one: one[0], default=(0.0, own, best))
     return one if there * FASTER <= own else best
 
 
