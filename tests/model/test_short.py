@@ -13,6 +13,7 @@ from tilework.model.draft import draft_of
 from tilework.model.family import family_at, looked_at
 from tilework.model.short import FASTER, NEAR, good_when_short
 from tilework.space import SearchSpace
+from tilework.space.decision import alone
 from tilework.space.views import views_at
 from tilework.target import Target
 from tilework.task import SearchTask
@@ -39,19 +40,20 @@ def test_of_rows_as_fast_that_of_short_images_is_taken():
     dag = depthwise(1, 2)
     family, rows, asked = rows_of(dag)
     (view,) = views_at([family[0].whole], [{dag.symbols[0]: 8}])[0]
-    seconds = asked.draft.seconds(view, rows)
-    order = np.argsort(seconds)
-    worst, best = Found(family[0], rows[order[-1]], 0.0), order[0]
-    logs = np.full((len(family[0].views), len(rows)), 0.99 * np.log(NEAR))
+    seconds = asked.draft.seconds(view, alone(rows, family[0].whole.decisions))
+    best, last = int(seconds.argmin()), int(seconds.argmax())
+    fast = np.flatnonzero(seconds * FASTER <= seconds[last])
+    logs = np.full((len(family[0].views), len(rows)), np.log(NEAR) / 2)
+    logs[:, [last, *fast[1:]]] = 0.0, *np.linspace(0.9, 1.1, len(fast) - 1) * np.log(NEAR)
     asked.said[family[0].id] = [(rows, logs)]
-    logs[:, order[-1]] = 0.0
-    taken = good_when_short(worst, family, dag.symbols, asked)
-    assert (taken.row == rows[best]).all() and taken.log == logs[0, best]
-    assert seconds[order[1]] < FASTER * seconds[best]
-    almost = Found(family[0], rows[order[1]], 0.0)
-    assert good_when_short(almost, family, dag.symbols, asked) is almost
-    logs[:, order[:-1]] *= 1.1
-    assert good_when_short(worst, family, dag.symbols, asked) is worst
+    slow, quick = (Found(family[0], rows[i], 0.0) for i in (last, best))
+    taken = good_when_short(slow, family, dag.symbols, asked)
+    assert (taken.row == rows[fast[0]]).all() and taken.log == logs[0, fast[0]]
+    assert good_when_short(quick, family, dag.symbols, asked) is quick
+    logs[:, fast[0]] = 1.1 * np.log(NEAR)
+    assert (good_when_short(slow, family, dag.symbols, asked).row == rows[fast[1]]).all()
+    logs[:, fast] = 1.1 * np.log(NEAR)
+    assert good_when_short(slow, family, dag.symbols, asked) is slow
 
 
 @pytest.mark.parametrize(("low", "padding"), [(16, 2), (5, 0)])

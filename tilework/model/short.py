@@ -12,11 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilework.index.symbols import Symbol
-from tilework.model.asked import Asked, Found
+from tilework.index.symbols import Point, Symbol
+from tilework.model.asked import Asked, Floats, Found
+from tilework.model.base import Rows
 from tilework.model.family import FamilySketch
 from tilework.space.blocks import Block
 from tilework.space.bounds import serial_taps
+from tilework.space.decision import alone
 from tilework.space.views import views_at
 from tilework.te.points import typical_points
 
@@ -32,7 +34,7 @@ def good_when_short(
 ) -> Found:
     """The best row of a family of padded windows, or one near it that is faster for short images.
 
-    Short are those of half the least typical values.
+    Short are those of half the least typical values, which one thread computes by itself.
 
     Args:
         best: the best row.
@@ -44,25 +46,30 @@ def good_when_short(
     short = {s: max(s.low, n // 2) for s, n in least.items()}
     if short == least or not any(map(_over_taps, best.sketch.whole.blocks)):
         return best
-    own, near = math.inf, list[tuple[float, float, Found]]()
+    out, most = best, math.inf
+    own = float(_seconds(best.sketch, best.row[None], short, asked)[0]) / FASTER
     for sketch in (s for s in family if s.id in asked.said):
         rows, logs = asked.heard(sketch)
         means = logs.mean(axis=0)
-        some = np.flatnonzero(means <= best.log + math.log(NEAR))
-        view = views_at([sketch.whole], [short])[0][0] if len(some) else sketch.whole
-        some = some[view.valid(rows[some])]
-        if len(some):
-            seconds = asked.draft.seconds(view, rows[some])
-            sums = means[some] * len(logs) + np.log(seconds)
-            i = int(np.argmin(sums))
-            one = Found(sketch, rows[some[i]], float(means[some[i]]))
-            near.append((float(sums[i]), float(seconds[i]), one))
-            if sketch is best.sketch:
-                own = min(seconds[(rows[some] == best.row).all(axis=1)], default=own)
-    _, there, one = min(near, key=lambda one: one[0], default=(0.0, own, best))
-    return one if there * FASTER <= own else best
+        near = np.flatnonzero(means <= min(best.log + math.log(NEAR), most))
+        if len(near):
+            fast = near[_seconds(sketch, rows[near], short, asked) <= own]
+            if len(fast):
+                i = fast[int(np.argmin(means[fast]))]
+                out, most = Found(sketch, rows[i], float(means[i])), float(means[i])
+    return out
+
+
+def _seconds(sketch: FamilySketch, rows: Rows, at: Point, asked: Asked) -> Floats:
+    """What rows take on one thread at a point; for ever, where they are no schedules there."""
+    (view,) = views_at([sketch.whole], [at])[0]
+    serial = alone(rows, sketch.whole.decisions)
+    out, good = np.full(len(rows), np.inf), view.valid(serial)
+    if good.any():
+        out[good] = asked.draft.seconds(view, serial[good])
+    return out
 
 
 def _over_taps(block: Block) -> bool:
-    """Whether sums are over taps of padded windows alone, and a run decides how many of these."""
+    """Whether sums are over taps of padded windows alone, of images as large as a run says."""
     return any(b.axis.open for b in block.bounds) and not serial_taps(block)
