@@ -4,11 +4,13 @@
                                       [--points 1,7,16,31,64,100,128,384,512] [--seconds 0.1]
                                       [--drafted]
 
-One kernel serves every length S from 1 to 521; its row is the draft's for 384. Those of windows
-are of square images, of 1 to 224 rows. Beside it, at each point, stands a kernel of that length
-alone: of the same row where it is a schedule there, else of the draft's own choice (marked *),
-which ``--drafted`` always takes. Both take the same arrays where they pack weights alike, have the
-same results, and take turns; a ratio is the median over pairs of their times.
+One kernel serves every length S from 1 to 521; its row is the draft's for 384, or its two rows.
+Those of windows are of square images, of 1 to 224 rows. Beside it, at each point, stands a kernel
+of that length alone: of the same row where it is a schedule there, else of the draft's own choice
+(marked *), which ``--drafted`` always takes. Both take the same arrays where they pack weights
+alike, have the same results, and take turns; a ratio is the median over pairs of their times. A
+time is that of the kernel of one length, and what the other one takes more. What is over 1.15, and
+below 64 over 1.3, and more than 0.3 us, is marked !.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from tilework import ops, te
 from tilework.errors import ScheduleError
 from tilework.index.extents import Extent, shape_at
 from tilework.index.symbols import Symbol, symbol, value_at
-from tilework.kinds.cpu.build import build
+from tilework.kinds.cpu.build import BUILDER, build
 from tilework.kinds.cpu.kernel_call import BoundKernel, load_kernel
 from tilework.lower.kernel import Kernel
+from tilework.model.choice import Choice
 from tilework.model.drafted import draft_schedule
 from tilework.runtime.arrays import aligned_empty
 from tilework.space import SearchSpace
@@ -153,7 +156,7 @@ def _line(name: str, task: SearchTask, points: Sequence[int], args: argparse.Nam
     (length,) = task.compute_dag.symbols
     choice = draft_schedule(task)
     began = time.perf_counter()
-    kernel = build(task, choice.sketch_id, choice.row)
+    kernel = _open(task, choice)
     took = time.perf_counter() - began
     told, large = [], []
     for n in points:
@@ -161,8 +164,10 @@ def _line(name: str, task: SearchTask, points: Sequence[int], args: argparse.Nam
             continue
         at, row = {length: n}, None if args.drafted else choice.row
         alone, same = _static(task, choice.sketch_id, row, at)
-        ratio, best = _compared(alone, kernel, at, args.threads, args.seconds)
-        told.append(f"{ratio:.2f}{'' if same else '*'} ({best * 1e6:.1f} us)")
+        ratio, best, more = _compared(alone, kernel, at, args.threads, args.seconds)
+        over = ratio > (1.15 if n >= 64 else 1.3) and more > 3e-7
+        marks = f"{'' if same else '*'}{'!' if over else ''}"
+        told.append(f"{ratio:.2f}{marks} ({best * 1e6:.1f} {more * 1e6:+.1f} us)")
         if n >= 64:
             large.append(ratio)
     mean = math.exp(statistics.fmean(map(math.log, large))) if large else math.nan
@@ -170,6 +175,15 @@ def _line(name: str, task: SearchTask, points: Sequence[int], args: argparse.Nam
     row = " ".join(map(str, choice.row))
     sums = f"{mean:.2f}, {max(large, default=math.nan):.2f}"
     return f"| {name} | {row} | {' | '.join(told)} | {sums} | {1e3 * took:.0f} ms, {size} |"
+
+
+def _open(task: SearchTask, choice: Choice) -> Kernel:
+    """The kernel of all lengths, which is of two rows where these are chosen."""
+    kernel, small = build(task, choice.sketch_id, choice.row), choice.small
+    if small is None:
+        return kernel
+    few = build(task, small.sketch_id, small.row)
+    return BUILDER.handed_over(few, kernel, small.extent, small.most, task.target)
 
 
 def _static(
@@ -196,8 +210,10 @@ def _static(
 
 def _compared(
     alone: Kernel, kernel: Kernel, at: dict[Symbol, int], threads: int, seconds: float
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """How many times as long the kernel of all lengths takes, and the seconds of the other one.
+
+    And how many more seconds it takes.
 
     Raises:
         AssertionError: their results differ.
@@ -238,8 +254,8 @@ def _plain(arg: Any, at: dict[Symbol, int]) -> tuple[int, ...]:
 
 def _in_turns(
     first: Callable[[], object], second: Callable[[], object], seconds: float
-) -> tuple[float, float]:
-    """The median of the second's time over the first's, and the median of the first's."""
+) -> tuple[float, float, float]:
+    """The medians of the second's time over the first's, of the first's, and of the difference."""
 
     def timed(call: Callable[[], object], count: int) -> float:
         began = time.perf_counter()
@@ -254,7 +270,12 @@ def _in_turns(
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(pairs) < 15:
         pairs.append((timed(first, count), timed(second, count)))
-    return statistics.median(b / a for a, b in pairs), statistics.median(a for a, _ in pairs)
+    median = statistics.median
+    return (
+        median(b / a for a, b in pairs),
+        median(a for a, _ in pairs),
+        median(b - a for a, b in pairs),
+    )
 
 
 if __name__ == "__main__":

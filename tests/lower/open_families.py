@@ -235,6 +235,18 @@ def depthwise() -> te.ComputeDAG:
     return te.ComputeDAG([x, w, relu(y)])
 
 
+def strided_depthwise() -> te.ComputeDAG:
+    """Windows at every other point, which reach over the ends of odd sizes alone."""
+    x, w = tensor("x", H, W, 20), tensor("w", 3, 3, 20)
+    p = pad(x, (1, 1, 0), (1, 1, 0))
+    r, s = te.reduce_axis(3, "r"), te.reduce_axis(3, "s")
+    y = te.compute(
+        ((H + 1) // 2, (W + 1) // 2, 20),
+        lambda i, j, c: te.sum(p[i * 2 + r, j * 2 + s, c] * w[r, s, c], [r, s]), "y",
+    )  # fmt: skip
+    return te.ComputeDAG([x, w, y])
+
+
 def strided_windows() -> te.ComputeDAG:
     """More padding before than a window's first half, and a sum over channels."""
     x, w = tensor("x", B, H, W, 5), tensor("w", 3, 3, 5, 16)

@@ -16,6 +16,7 @@ from tests.lower.open_families import (
     depthwise,
     matmul,
     probabilities_times_values,
+    strided_depthwise,
     strided_windows,
 )
 from tilework import te
@@ -88,9 +89,10 @@ def test_windows_have_all_sketches(family):
             check_points(sketch, sketch.sample(rng, 1)[0], dag, rng, 2)
 
 
-def test_ends_of_windows_are_right_at_every_width():
+@pytest.mark.parametrize("family", [depthwise, strided_depthwise], ids=lambda f: f.__name__)
+def test_ends_of_windows_are_right_at_every_width(family):
     """The last tile is whole or not, shorter than what the end cuts off, or the first one."""
-    dag, rng = depthwise(), np.random.default_rng(9)
+    dag, rng = family(), np.random.default_rng(9)
     for sketch in SearchSpace.of(SearchTask(dag, Target(TARGETS[1]))).sketches:
         if "inline" in sketch.name:
             rows = sketch.sample(rng, 500)
@@ -98,6 +100,7 @@ def test_ends_of_windows_are_right_at_every_width():
             for tile in (2, 3, 5):
                 for one in (i == 1) & (j == tile), (i == tile) & (j == 1):
                     check_points(sketch, rows[one][0], dag, rng, 8)
+            check_points(sketch, rows[(i == 2) & (j > 2) & (j < 5)][0], dag, rng, 8)
 
 
 def test_taps_that_visits_of_a_tile_share_are_known_to_none():

@@ -150,6 +150,7 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
     from tilework.model.asked import BESIDE_S, Asked
     from tilework.model.family import family_at, looked_at
     from tilework.model.second import with_second
+    from tilework.model.short import good_when_short
 
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
     light = not any(block.levels.reuse for sketch in sketches for block in sketch.blocks)
@@ -168,6 +169,8 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
         if not _looked_for(key, target, family, asked).ends:
             return None
     best = asked.best(family, slice(None), _LIGHT_ALIKE if light else ALIKE)
+    if not light:
+        best = good_when_short(best, family, task.compute_dag.symbols, asked)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log) - BESIDE_S)
     return Drafted(with_second(choice, family, task.compute_dag, points, asked))

@@ -17,6 +17,7 @@ from tests.lower.open_families import (
     conv_of_any_size,
     dense_of_batches,
     softmax,
+    strided_depthwise,
 )
 from tilework.errors import ModuleError
 from tilework.index.extents import shape_at
@@ -108,7 +109,7 @@ def test_windows_along_known_axes(make, cpu):
         check(task, sketch.id, sketch.sample(rng, 1)[0], points_of(dag, rng)[:5])
 
 
-@pytest.mark.parametrize("make", ANY_WINDOWS[:3], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", [*ANY_WINDOWS[:3], strided_depthwise], ids=lambda f: f.__name__)
 def test_borders_that_a_run_decides(make):
     """Of the smallest images, too, where every window reaches over an end or over both."""
     dag, rng = make(), generator(make.__name__)

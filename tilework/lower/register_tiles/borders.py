@@ -27,10 +27,10 @@ from functools import partial
 from tilework.frozen import frozen
 from tilework.index.bounds import solved
 from tilework.index.extents import Extent, ceil_div, known
-from tilework.index.symbols import certain, is_static
+from tilework.index.symbols import certain, is_static, range_of
 from tilework.lower.common import const, weighted_sum
 from tilework.space.capabilities import Bound
-from tilework.te.expr import Axis, Expr, binary
+from tilework.te.expr import Axis, Expr, binary, compare
 
 _MOST_FIXED = 6
 FEW = 0.4
@@ -154,21 +154,38 @@ def near_begin(bounds: Sequence[Bound]) -> tuple[Bound, ...] | None:
     return tuple(low) if is_static(b.const for b in low) else None
 
 
-def near_end(extent: Extent, size: int, bounds: Sequence[Bound]) -> tuple[Bound, ...]:
-    """Those that may fail at the last ``size`` points of an axis, as `Span.near` has them."""
-    high = (b for b in bounds if b.slope < 0)
-    return tuple(replace(b, const=b.const + b.slope * (extent - size)) for b in high)
+def near_end(
+    extent: Extent, size: int, bounds: Sequence[Bound]
+) -> tuple[tuple[Bound, ...], list[Expr]]:
+    """Those that may fail at the last ``size`` points of an axis, as `Span.near` has them.
+
+    How far windows of a stride reach over the end, differs from run to run. They are as where they
+    reach furthest; with what holds in these runs.
+    """
+    own, runs = [], []
+    for b in (b for b in bounds if b.slope < 0):
+        rest = b.const + b.slope * (extent - size)
+        furthest = range_of(rest)[0]
+        own.append(replace(b, const=furthest))
+        if not is_static([rest]):
+            runs.append(compare("==", const(rest), const(furthest)))
+    return tuple(own), runs
 
 
-def end_points(axis: Axis, bounds: Sequence[Bound]) -> int | None:
-    """At how many points at the end of an axis a bound may fail; None where a run decides it."""
-    fail = [0]
-    for b in near_end(axis.extent, 0, bounds):
-        taps = b.tap.points - 1 if b.tap is not None else 0
-        if not is_static([b.const]):
-            return None
-        fail.append(-(-(-min(0, b.step * taps) - known(b.const)) // -b.slope) - 1)
-    return max(fail)
+def end_points(axis: Axis, bounds: Sequence[Bound]) -> int:
+    """At how many points at the end of an axis a bound may fail, if as many in every run.
+
+    Or in every run in which it may fail; else 0.
+    """
+    out = 0
+    for b in (b for b in bounds if b.slope < 0):
+        taps, rest = b.tap.points - 1 if b.tap is not None else 0, b.const + b.slope * axis.extent
+        low, high = range_of(rest)
+        fail, fewest = (-(-(-min(0, b.step * taps) - n) // -b.slope) - 1 for n in (low, high))
+        if low < high and fewest > 0:
+            return 0
+        out = max(out, fail)
+    return out
 
 
 def _most(op: str, numbers: Sequence[Extent]) -> Expr:

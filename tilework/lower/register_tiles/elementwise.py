@@ -5,8 +5,9 @@ from __future__ import annotations
 from tilework.lower.common import bind, inner_loops, loop_var, nest, plain_read, var_or_zero
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Stmt, Store
+from tilework.lower.register_tiles.around import OuterLoops
 from tilework.lower.register_tiles.borders import Span
-from tilework.lower.register_tiles.tails import OuterLoops, dispatch, served_by
+from tilework.lower.register_tiles.tails import dispatch, served_by
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis
 

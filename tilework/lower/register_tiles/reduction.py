@@ -26,6 +26,7 @@ from tilework.lower.context import LoweringContext
 from tilework.lower.ir import Buffer, Stmt, seq
 from tilework.lower.ragged import Names
 from tilework.lower.register_tiles.addend import Addend, Region
+from tilework.lower.register_tiles.around import unswitched
 from tilework.lower.register_tiles.attached import AttachedBuffer
 from tilework.lower.register_tiles.borders import Span
 from tilework.lower.register_tiles.chosen import at_places, named_places
@@ -153,7 +154,8 @@ def _loops_around(
         stmt = _inside_levels(ctx, block, depth, regions, partial, stmt)
         if panel is not None and panel.depth == depth:
             stmt = seq(panel.fill(), stmt)
-        stmt = nest([loops.loop(a, number) for a in axes], stmt)
+        specs = [loops.loop(a, number) for a in axes]
+        stmt = unswitched(specs, stmt) if any(a.open for a in loops.tile) else nest(specs, stmt)
     return stmt
 
 

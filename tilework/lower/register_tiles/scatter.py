@@ -28,8 +28,9 @@ from tilework.lower.common import (
 )
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import For, If, Let, Stmt, Store, seq
+from tilework.lower.register_tiles.around import OuterLoops
 from tilework.lower.register_tiles.borders import Span
-from tilework.lower.register_tiles.tails import OuterLoops, dispatch, served_by
+from tilework.lower.register_tiles.tails import dispatch, served_by
 from tilework.space.nest import BlockNest
 from tilework.te.expr import Axis, Const, Expr, Logic, Reduce, binary, compare
 

@@ -27,9 +27,9 @@ from dataclasses import replace
 from typing import Literal
 
 from tilework.frozen import frozen
-from tilework.index.extents import ceil_div, known
+from tilework.index.extents import ceil_div
 from tilework.index.symbols import certain
-from tilework.lower.common import ZERO, const, loop_var, nest, var_or_zero, weighted_sum
+from tilework.lower.common import ZERO, const, loop_var
 from tilework.lower.ir import For, If, Let, Stmt, seq
 from tilework.lower.register_tiles.borders import (
     MOST_BODIES,
@@ -42,7 +42,6 @@ from tilework.lower.register_tiles.borders import (
 )
 from tilework.space.bounds import conjunction
 from tilework.space.capabilities import Bound
-from tilework.space.nest import BlockNest
 from tilework.te.affine import linear
 from tilework.te.expr import Axis, Expr, Read, Select, binary, compare, walk
 
@@ -72,6 +71,7 @@ class Tail:
         bounds: the axis's bounds. Points at which one may not hold are computed one by one, and
             what is left of their tile in halves; of ``halves`` the first tile is one by itself,
             of ``ends`` the last one as well, or several points at its end together.
+        beside: how, of tiles that are on the border of an axis before; None: no other way.
     """
 
     axis: Axis
@@ -79,6 +79,7 @@ class Tail:
     how: How
     lanes: int = 1
     bounds: tuple[Bound, ...] = ()
+    beside: How | None = None
 
     @property
     def bodies(self) -> int:
@@ -99,8 +100,8 @@ class Tail:
 
     @property
     def edge(self) -> int:
-        """Points at the axis's end at which bounds may not hold, as many in every run."""
-        return end_points(self.axis, self.bounds) or 0
+        """Points at the axis's end at which bounds may not hold, in every run that has any."""
+        return end_points(self.axis, self.bounds)
 
     @property
     def whole(self) -> bool:
@@ -172,17 +173,13 @@ class Tail:
             return If(is_inside, whole, seq(inner(Span(0, 1, 1, 1.0, "clip")), after_all))
         others = self._one_by_one(base, begin, end, inner)
         if self.how == "ends":
-            here = [compare(">=", base, begin), compare("==", after, const(axis.extent))]
-            last = inner(self._at_end(tile, ZERO))
+            near, runs = near_end(axis.extent, tile, self.bounds)
+            here = [compare(">=", base, begin), compare("==", after, const(axis.extent)), *runs]
+            last = inner(Span(0, 1, tile, 1.0, "fixed", off=ZERO, near=near))
             others = If(_all(here), last, others)
         if self.how in ("halves", "ends"):
             others = self._first(base, end, inner, others)
         return If(is_inside, whole, seq(others, after_all))
-
-    def _at_end(self, size: int, off: Expr) -> Span:
-        """The last points of the axis, which begin so far behind the tile's begin."""
-        near = near_end(self.axis.extent, size, self.bounds)
-        return Span(0, 1, size, 1.0, "fixed", off=off, near=near)
 
     def _first(self, base: Expr, end: Expr, inner: Callable[[Span], Stmt], others: Stmt) -> Stmt:
         """The first tile, where it reaches over no other end; else ``others``."""
@@ -213,13 +210,20 @@ class Tail:
         alone, last = single, None
         if self.how == "ends" and 1 < self.edge < tile:
             size = const(self.edge)
-            together = compare("==", binary("-", binary("-", points, count), first), size)
+            near, runs = near_end(axis.extent, self.edge, self.bounds)
+            behind = compare("==", binary("-", binary("-", points, count), first), size)
+            together = _all([behind, *runs])
             alone = Select("int32", together, binary("-", single, size), single)
-            at_end = inner(self._at_end(self.edge, off))
+            at_end = inner(Span(0, 1, self.edge, 1.0, "fixed", off=off, near=near))
             last = If(together, Let(off, binary("-", points, size), at_end))
         part = seq(self._halves(first, count, inner), For(edge, alone, "serial", one), last)
         part = Let(count, binary("max", ZERO, binary("-", high, first)), part)
         return Let(points, left, Let(first, low, part))
+
+
+def _whole(tile: int) -> Span:
+    """What serves whole tiles."""
+    return Span(0, 1, tile, 1.0)
 
 
 def _all(conditions: Sequence[Expr]) -> Expr:
@@ -305,13 +309,26 @@ def _tails(
         else:
             out[axis] = Tail(axis, size, "halves")
     by_rarity = sorted(out, key=lambda a: a.most / tile[a], reverse=True)
-    while math.prod(t.bodies for t in out.values()) > most:
+    while _bodies(out) > most:
         ways = ((how, a) for how in _CHEAPER for a in by_rarity)
         longest = next((a for how, a in ways if out[a].how == how and out[a].bodies > 2), None)
         if longest is None:
             break
-        out[longest] = replace(out[longest], how=_CHEAPER[out[longest].how])
+        tail, first = out[longest], longest is next(iter(out))
+        if tail.how == "ends" and tail.beside is None and not first:
+            out[longest] = replace(tail, beside="halves")
+        else:
+            out[longest] = replace(tail, how=_CHEAPER[tail.how], beside=None)
     return out
+
+
+def _bodies(tails: Mapping[Axis, Tail]) -> int:
+    """Versions of all axes together, in their order."""
+    border = 0
+    for tail in tails.values():
+        beside = replace(tail, how=tail.beside or tail.how)
+        border = border * beside.bodies + tail.bodies - 1
+    return 1 + border
 
 
 def dispatch(
@@ -332,9 +349,11 @@ def dispatch(
             return inner(dict(chosen))
         axis, here = axes[i], served[axes[i]]
         if isinstance(here, Tail):
+            if here.beside and any(chosen[a] != _whole(tile[a]) for a in axes[:i] if a.open):
+                here = replace(here, how=here.beside)
 
             def own(span: Span) -> Stmt:
-                rest = after if span == Span(0, 1, here.tile, 1.0) else None
+                rest = after if span == _whole(tile[axis]) else None
                 return build(i + 1, {**chosen, axis: span}, rest)
 
             return here.code(base[axis], own, after)
@@ -353,35 +372,3 @@ def dispatch(
         return out
 
     return build(0, {}, after)
-
-
-@frozen(eq=False)
-class OuterLoops:
-    """Two levels of loops: those over tiles, around what `dispatch` makes of a tile.
-
-    Attributes:
-        vars: loop variables of the outer level.
-        tile: points of a whole tile.
-        base: the first point of a tile.
-    """
-
-    nest: BlockNest
-    vars: dict[Axis, Axis]
-    tile: dict[Axis, int]
-    base: dict[Axis, Expr]
-
-    @staticmethod
-    def of(block_nest: BlockNest, axes: Sequence[Axis]) -> OuterLoops:
-        """The loops over these axes of a block."""
-        cut = {a: block_nest.loops(a) for a in axes}
-        vars_ = {a: loop_var(f"{a.name}.0", cut[a][0]) for a in axes}
-        tile = {a: known(cut[a][-1]) for a in axes}
-        base = {a: weighted_sum([(var_or_zero(vars_[a]), tile[a])]) for a in axes}
-        return OuterLoops(block_nest, vars_, tile, base)
-
-    def around(self, axes: Sequence[Axis], body: Stmt) -> tuple[tuple[Axis, ...], Stmt]:
-        """Variables that are parallel, and ``body`` in the loops over the other ``axes``."""
-        vars_ = [self.vars[a] for a in axes]
-        fused = int(self.nest.parallel[0])
-        serial = [(v, v.extent, "serial") for v in vars_[fused:]]
-        return tuple(v for v in vars_[:fused] if v.extent != 1), nest(serial, body)

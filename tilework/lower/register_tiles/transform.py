@@ -8,8 +8,9 @@ from tilework.index.extents import known
 from tilework.lower.common import bind, const, plain_read
 from tilework.lower.context import LoweringContext
 from tilework.lower.ir import If, Stmt
+from tilework.lower.register_tiles.around import OuterLoops
 from tilework.lower.register_tiles.borders import Span
-from tilework.lower.register_tiles.tails import OuterLoops, dispatch, served_by
+from tilework.lower.register_tiles.tails import dispatch, served_by
 from tilework.lower.transform import TransformTile
 from tilework.space.blocks import Block
 from tilework.space.bounds import conjunction, conjuncts

@@ -47,7 +47,7 @@ class Border:
         """The border of an axis by its bounds."""
         known_ends = 0
         if axis.open:
-            known_ends = 1 + (end_points(axis, bounds) or 0)
+            known_ends = 1 + end_points(axis, bounds)
             bounds = [replace(b, const=typical(b.const)) for b in bounds]
         taps = list(dict.fromkeys(b.tap for b in bounds if b.tap is not None))
         numbers = tuple(
