@@ -78,7 +78,7 @@ class BlockNest:
     ) -> BlockNest:
         """The nest of P rows (P x D), of which ``decisions`` are the block's."""
         layout, count = layout_of(block, tuple(decisions)), len(rows)
-        chosen = rows.T[layout.columns].astype(np.int64, order="C")
+        chosen = rows.T[layout.columns].astype(np.int64)
         table = np.empty((layout.loops, count), np.int64)
         local: dict[Attached, tuple[Ints, ...]] = {}
         values: dict[str, Ints] = {}
@@ -187,7 +187,7 @@ class BlockRows:
         many = _FEW * layout.choices <= len(rows)
         if not many and (alone or not len(rows)):
             return BlockRows(BlockNest.of(block, rows, decisions))
-        columns = np.ascontiguousarray(rows.T[layout.columns])
+        columns = rows.T[layout.columns]
         if many:
             classes = distinct(columns)
             if classes is not None:
@@ -231,7 +231,7 @@ class Layout(NamedTuple):
     """Where the decisions of a block stand in a row, and what they are in a nest's table.
 
     Attributes:
-        columns: of rows, in the order of the decisions: those of a block stand together.
+        columns: of rows, in the order of the decisions.
         choices: how many rows the decisions tell apart.
         tiled: those that tile axes, in groups.
         whole: axes that none tiles; their loops are the last ones of the table.
@@ -239,7 +239,7 @@ class Layout(NamedTuple):
         groups, places, loops: as in a nest; and how many loops there are.
     """
 
-    columns: slice
+    columns: NDArray[np.intp]
     choices: int
     tiled: tuple[Tiled, ...]
     whole: tuple[Axis, ...]
@@ -277,9 +277,8 @@ def layout_of(block: Block, decisions: tuple[Decision, ...]) -> Layout:
     groups = [(one.axes, one.loops) for one in tiled]
     if whole:
         groups.append((whole, slice(loop, loop + len(whole))))
-    columns = [c for d in decisions for c in d.columns] or [0]
     return Layout(
-        slice(columns[0], columns[0] + column),
+        np.array([c for d in decisions for c in d.columns], np.intp),
         math.prod(len(d.choices) for d in decisions),
         tuple(tiled),
         whole,
