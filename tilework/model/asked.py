@@ -178,10 +178,10 @@ def _looks(logs: Floats) -> Floats:
 
 def _good(looks: Floats, best: Floats) -> NDArray[np.int64]:
     """Which rows are near the best of all sketches, by any of the looks."""
-    first = np.argsort(looks, axis=1, kind="stable")[:, :GOOD]
-    near = np.take_along_axis(looks, first, axis=1) <= best[:, None] + math.log(NEAR)
     good = np.zeros(looks.shape[1], bool)
-    good[first[near]] = True
+    for look, least in zip(looks, best, strict=True):
+        near = np.flatnonzero(look <= least + math.log(NEAR))
+        good[near[look[near].argsort(kind="stable")[:GOOD]]] = True
     return np.flatnonzero(good)
 
 

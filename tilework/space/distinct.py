@@ -19,9 +19,10 @@ def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
     ``columns[:, one][:, which]`` is ``columns``, and those that differ ascend. None where a row
     does not fit into one number.
     """
-    codes, size = _codes(columns)
-    if size > _LARGEST_CODE:
+    words, size = _words(columns)
+    if len(words) > 1:
         return None
+    codes = words[0]
     if size > len(codes):
         _, one, which = np.unique(codes, return_index=True, return_inverse=True)
         return one, which
@@ -30,19 +31,21 @@ def distinct(columns: NDArray[np.integer]) -> tuple[Ints, Ints] | None:
     return held[some], (some.cumsum() - 1)[codes]
 
 
-def _codes(columns: NDArray[np.integer]) -> tuple[Ints, int]:
-    """Rows of numbers as one number each, in their order, and how many these may be.
-
-    Where they are more than `_LARGEST_CODE` they mean nothing.
-    """
+def _words(columns: NDArray[np.integer]) -> tuple[list[Ints], int]:
+    """Rows of numbers as few numbers each, in their order, and how many the last of these has."""
+    columns = np.ascontiguousarray(columns)
     low, high = columns.min(axis=1), columns.max(axis=1)
-    codes, size = np.zeros(columns.shape[1], np.int64), 1
-    for c in np.flatnonzero(low < high):
+    words, size = [np.zeros(columns.shape[1], np.int64)], 1
+    for c in (low < high).nonzero()[0].tolist():
         width = int(high[c]) - int(low[c]) + 1
-        codes *= width
-        codes += columns[c] - low[c]
         size *= width
-    return codes, size
+        if size > _LARGEST_CODE:
+            words.append(np.zeros_like(words[0]))
+            size = width
+        words[-1] *= width
+        words[-1] += columns[c]
+        words[-1] -= low[c]
+    return words, size
 
 
 def _held(codes: Ints, size: int) -> Ints:
@@ -56,19 +59,17 @@ def ascending(rows: NDArray[np.int32]) -> NDArray[np.int32]:
     """The rows of a matrix that differ, in lexicographic order."""
     if not len(rows):
         return rows
-    codes, size = _codes(rows.T)
-    if size <= len(rows):
-        held = _held(codes, size)
+    words, size = _words(rows.T)
+    if len(words) == 1 and size <= len(rows):
+        held = _held(words[0], size)
         return rows[held[held >= 0]]
-    order = codes.argsort(kind="stable") if size <= _LARGEST_CODE else np.lexsort(rows.T[::-1])
-    ordered = rows[order]
-    new = np.ones(len(rows), bool)
-    if size <= _LARGEST_CODE:
-        codes = codes[order]
-        np.not_equal(codes[1:], codes[:-1], out=new[1:])
-    else:
-        np.any(ordered[1:] != ordered[:-1], axis=1, out=new[1:])
-    return ordered[new]
+    order = words[0].argsort(kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
+    new = np.zeros(len(rows), bool)
+    new[0] = True
+    for word in words:
+        ordered = word[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
+    return rows[order[new]]
 
 
 def values(numbers: NDArray[np.integer | np.floating]) -> tuple[Ints, Ints]:

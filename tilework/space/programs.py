@@ -38,6 +38,8 @@ class RowPrograms:
 
     def valid(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are within limits; see `tilework.space.Sketch.valid`."""
+        if rows.min(initial=0) >= 0:
+            return self.within_limits(self.parts(rows))
         ok = np.all(rows >= 0, axis=1)
         return np.asarray(ok & self.within_limits(self.parts(np.maximum(rows, 0))))
 

@@ -42,7 +42,7 @@ def linear(e: Expr) -> Form[Axis] | None:
     return form_of(e, lambda x: forms.variable(x) if isinstance(x, Axis) else None)
 
 
-def _gathered(e: Expr, factor: int, terms: dict[Axis, Extent]) -> Extent | None:
+def _gathered(e: Expr, factor: Extent, terms: dict[Axis, Extent]) -> Extent | None:
     """Put the axes of a sum into ``terms``, in their order; returns its number.
 
     None where that is not all there is to do: an axis comes twice, or something is no such sum.
@@ -108,7 +108,7 @@ def position(indices: Sequence[Expr], strides: Sequence[Extent]) -> Form[Axis] |
     terms: dict[Axis, Extent] = {}
     const: Extent = 0
     for e, stride in zip(indices, strides, strict=True):
-        part = _gathered(e, stride, terms) if isinstance(stride, int) and stride else None
+        part = _gathered(e, stride, terms) if stride != 0 else None
         if part is None:
             return forms.position_if(map(linear, indices), strides)
         const += part

@@ -13,6 +13,7 @@ from tilework.kinds.cpu.machine import DESCRIBING, Machine
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.model.draft import Draft
 from tilework.overriding import override
+from tilework.space.slabs import on_one_core
 from tilework.target import Target
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class CpuDraft(Draft):
 
     def _machine(self, sketch: Sketch) -> Machine:
         """The machine that blocks of a sketch have."""
-        machine = Machine.of(CpuTarget.of(sketch.programs.target))
+        machine = Machine.of(CpuTarget.of(on_one_core(sketch.target, sketch.slabs)))
         return machine if sketch.slabs is None else replace(machine, again=True)
 
 

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilework.frozen import frozen
 from tilework.index.extents import known, typical
@@ -141,25 +140,24 @@ def points_left(border: Border, size: int, others: int = 0) -> list[tuple[float,
         others: other such axes of an open one; -1 where their tiles have several points, and code
             is too long for a version of the last tile.
     """
-    own = border.bounds
+    own, extent = border.bounds, border.axis.typical
     taps = max([b.tap.typical for b in own if b.tap is not None], default=1)
-    count = -(-border.axis.typical // size)
     tap = np.arange(taps)
-    low, high = np.zeros_like(tap), np.full_like(tap, border.axis.typical - 1)
+    low, high = np.zeros_like(tap), np.full_like(tap, extent - 1)
     for b in own:  # slope * position + step * tap + const >= 0
         rest = b.step * tap + known(b.const)
         if b.slope > 0:
             low = np.maximum(low, -(rest // b.slope))
         else:
             high = np.minimum(high, rest // -b.slope)
-    first = size * np.arange(count)[:, None]
-    inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
-    points = np.maximum(inside, 0)
     if border.axis.open:
         edge = border.edge if others >= 0 else 0
         if edge and versions(border, size, False, False).bodies * 2**others > MOST_BORDERED:
             edge = 0
-        return _open_points(low, high, border.axis.typical, size, edge)
+        return _open_points([*zip(low.tolist(), high.tolist(), strict=True)], extent, size, edge)
+    first = size * np.arange(-(-extent // size))[:, None]
+    inside = np.minimum(high, first + size - 1) - np.maximum(low, first) + 1
+    points = np.maximum(inside, 0)
     out: list[tuple[float, float]] = []
     many = 2 * points >= size
     for part in (points == size, many & (points < size), ~many & (points > 0)):
@@ -169,7 +167,7 @@ def points_left(border: Border, size: int, others: int = 0) -> list[tuple[float,
 
 
 def _open_points(
-    low: NDArray[np.int64], high: NDArray[np.int64], extent: int, size: int, edge: int
+    used: Sequence[tuple[int, int]], extent: int, size: int, edge: int
 ) -> list[tuple[float, float]]:
     """The same of an axis whose extent a run decides: points on its border go one by one.
 
@@ -177,34 +175,42 @@ def _open_points(
     reaches over no other end, of others the points inside in halves.
 
     Args:
-        low, high: of each tap, the first point that uses it, and the last one.
+        used: of each tap, the first point that uses it, and the last one.
         extent: points of the axis.
         size: of a tile.
         edge: points at the end that have code of their own, as the last tile has where it is
             whole; 0 if there is none.
     """
-    taps, starts = len(low), np.arange(0, extent, size)
-    stops = np.minimum(starts + size, extent)
+    begin, end = max(low for low, _ in used), min(high for _, high in used) + 1
+    count, taps = -(-extent // size), len(used)
+    head = min(-(-begin // size), count)
+    tail = max(end // size, head)  # tiles between them are whole
+    full, shorter, halves, single = 0, [], [], 0
+    for start in (size * i for i in (*range(head), *range(tail, count))):
+        stop = min(start + size, extent)
+        points = _points_of(used, start, stop)
+        if (start == 0 and 1 < size <= end) or (  # code says which points a tap uses
+            edge and size > 1 and start >= begin and start + size == extent
+        ):
+            full += points.count(size)
+            shorter += points
+            continue
+        before = min(max(begin - start, 0), stop - start)
+        inner = max(min(stop, end) - start - before, 0)
+        single += sum(points)
+        if size > 2:
+            halves.append(inner // 2 * 2)
+        if 1 < edge < size and stop - start - before - inner == edge:
+            behind = _points_of(used, stop - edge, stop)
+            shorter += behind
+            single -= sum(behind)
+    shorter = [n for n in shorter if 0 < n < size]
+    number = len(shorter) / taps + sum(n.bit_count() for n in halves)
+    mean = (sum(shorter) / taps + sum(halves)) / number if number else 0.0
+    rest = single / taps - sum(halves)
+    return [(tail - head + full / taps, size), (number, mean), (rest, 1.0)]
 
-    def used(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
-        begin, end = np.maximum(low, first[:, None]), np.minimum(high, stop[:, None] - 1)
-        return np.asarray(np.maximum(end - begin + 1, 0))
 
-    begin, end = int(low.max()), int(high.min()) + 1
-    before = np.clip(begin - starts, 0, stops - starts)
-    inner = np.maximum(np.minimum(stops, end) - starts - before, 0)
-    whole = inner == size
-    known = ~whole & (starts == 0) & (1 < size <= end)  # code says which points a tap uses
-    if edge and size > 1:
-        known |= ~whole & (starts >= begin) & (starts + size == extent)
-    single = ~whole & ~known
-    behind = single & (1 < edge < size) & (stops - starts - before - inner == edge)
-    points = used(starts, stops)
-    some = [points[known], used(stops - edge, stops)[behind]]
-    halves = inner[single] // 2 * 2 if size > 2 else np.zeros(0, np.int64)
-    shorter = np.concatenate([one[(one > 0) & (one < size)] for one in some])
-    number = len(shorter) / taps + sum(int(n).bit_count() for n in halves)
-    mean = (float(shorter.sum()) / taps + float(halves.sum())) / number if number else 0.0
-    full = float(whole.sum()) + float((points[known] == size).sum()) / taps
-    rest = (float(points[single].sum()) - float(some[1].sum())) / taps - float(halves.sum())
-    return [(full, size), (number, mean), (rest, 1.0)]
+def _points_of(used: Sequence[tuple[int, int]], start: int, stop: int) -> list[int]:
+    """How many of some points use each tap."""
+    return [max(min(high + 1, stop) - max(low, start), 0) for low, high in used]
