@@ -16,6 +16,7 @@ from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
 from tilework.compiler.memory import Memory
 from tilework.compiler.rounding import LayerChoice, within_bound
+from tilework.compiler.shares import shares
 from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError, ShapeError, TargetError
@@ -113,13 +114,17 @@ def _assemble(
     choices: dict[str, Choice] = {}
     chosen: list[LayerChoice] = []
     constants = Constants(plan, slots, helpers, once)
+    symbols = symbols_of(e for v in plan.inputs for e in plan.values[v].shape)
+    share = shares(plan.calls, symbols) if symbols else {}
     with Progress(f"compiling {plan.name}", len(plan.calls), "calls") as progress:
         for call in plan.calls:
             key = call.dag.workload_key
             with stage("choose"):
                 if key not in tasks:
                     tasks[key] = task_of(plan, call, target)
-                    choices[key] = choose_schedule(tasks[key], history, kernels=kernels)
+                    choices[key] = choose_schedule(
+                        tasks[key], history, kernels=kernels, share=share.get(key, 1.0)
+                    )
                 task = tasks[key]
                 weights = _weights(constants, call, task)
                 layer = within_bound(task, choices[key], weights, history, kernels)

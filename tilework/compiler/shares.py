@@ -1,0 +1,55 @@
+"""Which share of a network's run each of its calls takes, before any schedule is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilework.index.extents import nbytes
+from tilework.index.symbols import Point, Symbol, Symbolic, value_at
+from tilework.te.dag import ComputeDAG
+from tilework.te.points import typical_points
+from tilework.te.touched import touched_bytes
+
+if TYPE_CHECKING:
+    from tilework.graph.plan import Call
+
+_BYTE = 8
+"""Operations that a byte counts as: those of a core in the time that it takes to read one from
+memory that is not far away."""
+
+
+def shares(calls: Sequence[Call], symbols: Sequence[Symbol]) -> dict[str, float]:
+    """Of each workload, which part of the network's work it is at most, at any typical point.
+
+    Work is operations and bytes: a rough estimate, of use where a task is next to nothing.
+
+    Args:
+        calls: of a plan.
+        symbols: of the network.
+    """
+    points = typical_points(symbols)
+    works: dict[str, list[float]] = {}
+    dags: dict[str, list[float]] = {}
+    for call in calls:
+        key = call.dag.workload_key
+        if key not in dags:
+            dags[key] = [_work(call.dag, at) for at in points]
+        own = works.setdefault(key, [0.0] * len(points))
+        for i, at in enumerate(points):
+            own[i] += dags[key][i] * value_at(call.trips, at)
+    totals = [max(sum(each), 1.0) for each in zip(*works.values(), strict=True)]
+    return {
+        key: max((n / total for n, total in zip(own, totals, strict=True)), default=1.0)
+        for key, own in works.items()
+    }
+
+
+def _work(dag: ComputeDAG, at: Point) -> float:
+    """Operations and bytes of one call at a point."""
+    by_name = {symbol.name: n for symbol, n in at.items()}
+    there = {s: by_name.get(s.name, s.typical) for s in dag.symbols}
+    flops = dag.run_flops
+    work = float(value_at(flops, there)) if isinstance(flops, Symbolic) else float(flops)
+    touched = (touched_bytes(dag, t, nbytes(t.shape, t.dtype)) for t in dag.tensors)
+    return work + _BYTE * sum(value_at(n, there) for n in touched)
