@@ -27,13 +27,17 @@ LIGHT = Effort(512, 4, 1.01)
 """Of a family that reads nothing several times, such as softmax. Its kernels take a small part of
 a run, and most of a compile: its sketches are many, of several nests each. Of others a hundredth
 costs up to five of a run: the draft does not tell their rows apart so well."""
-SOME = Effort(256, 4, 1.05)
-"""Of a task that takes less than a hundredth of a run."""
-LITTLE = Effort(64, 1, 1.5, False)
-"""Of one that takes less than a thousandth: twenty of these, which the draft is wrong about, cost
-a hundredth."""
+SOME = Effort(256, 4, 1.03)
+"""Of a task that takes less than a thirtieth of a run."""
+FEW = Effort(128, 2, 1.25, False)
+"""Of one that takes less than a hundredth."""
+LEAST = Effort(64, 1, 2.0, False)
+"""Of one that takes less than a two thousandth."""
 
 
 def effort_for(share: float) -> Effort:
     """How closely to look for the row of a task that takes a share of its network's run."""
-    return CLOSE if share >= 0.01 else SOME if share >= 0.001 else LITTLE
+    for most, effort in ((0.0005, LEAST), (0.01, FEW), (0.03, SOME)):
+        if share < most:
+            return effort
+    return CLOSE
