@@ -48,7 +48,7 @@ def shares(calls: Sequence[Call], symbols: Sequence[Symbol]) -> dict[str, float]
 def _work(dag: ComputeDAG, at: Point) -> float:
     """Operations and bytes of one call at a point."""
     by_name = {symbol.name: n for symbol, n in at.items()}
-    there = {s: by_name.get(s.name, s.typical) for s in dag.symbols}
+    there = {s: by_name.get(s.name, s.high) for s in dag.symbols}
     flops = dag.run_flops
     work = float(value_at(flops, there)) if isinstance(flops, Symbolic) else float(flops)
     touched = (touched_bytes(dag, t, nbytes(t.shape, t.dtype)) for t in dag.tensors)
