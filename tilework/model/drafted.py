@@ -148,9 +148,9 @@ def _of_family(
     for hundreds. The best of these are compared at all points. Nobody asks for rows that it likes
     almost as much.
     """
-    from tilework.model.asked import BESIDE_S, Asked
+    from tilework.model.asked import BESIDE_S, SLACK, Asked
     from tilework.model.family import family_at, looked_at
-    from tilework.model.second import with_second
+    from tilework.model.second import with_alone, with_second
 
     asked, key, target = Asked(draft), task.workload_key, str(task.target)
     light = not any(block.levels.reuse for sketch in sketches for block in sketch.blocks)
@@ -170,6 +170,8 @@ def _of_family(
     best = asked.best(family, slice(None), effort.alike)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log) - BESIDE_S)
+    slack = max(effort.alike, SLACK)
+    choice = with_alone(choice, family, task.compute_dag, points, asked, slack)
     if effort.second:
         choice = with_second(choice, family, task.compute_dag, points, asked)
     return Drafted(choice)
