@@ -57,10 +57,10 @@ _ROWS = 128
 """Rows of a block at least: each reads all keys and values anew."""
 
 
-_LONG, _END = 2, 32
-"""Times of `_NEAR` that scores of one head have, at the least, where a run brings lengths: at the
-greatest typical length, or where the range ends. Each block is calls besides those of the rest,
-which a compile takes a quarter longer for. From one `_NEAR` for each thread on trips are heads."""
+_LONG = 4
+"""Times of `_NEAR` that scores of one head may have, at the least, where a run brings lengths:
+each block is calls besides those of the rest, which a compile takes a quarter longer for. From
+one `_NEAR` for each thread on trips are heads."""
 
 _PARTS = 4
 """Parts of the heads at most where a run brings lengths: each has calls of its own, which are
@@ -193,16 +193,15 @@ def _cut(
     each = all_bytes // (count * length)
     equal = [n for n in range(1, count + 1) if not count % n]
     few = next(n for n in equal if n * _PARTS >= count)
-    numbers_of = [n for name, n in size.items() if name == row or name not in form.result]
-    end, usual = (4 * math.prod(map(of, numbers_of)) for of in (most, _greatest))
+    keys = math.prod(most(n) for name, n in size.items() if name not in form.result)
     block: Extent = _ROWS
     together, by_head = few, True
     if static:
         block, together = min(max(_ROWS, _NEAR * threads // each // 32 * 32), length), 1
-    elif length > _ROWS and (usual >= _LONG * _NEAR or end >= _END * _NEAR):
+    elif length > _ROWS and 4 * length * keys >= _LONG * _NEAR:
         near, by_head = _NEAR * threads // (_ROWS * each), False
         together = max(n for n in equal if n <= max(near, few))
-    elif few < count and end >= _NEAR * threads:
+    elif few < count and 4 * length * keys >= _NEAR * threads:
         block = size[row]
     else:
         return None
@@ -211,13 +210,6 @@ def _cut(
     if axes is None:
         return None
     return Attention(groups, axes, frozenset(), count, size[row], block, together, by_head)
-
-
-def _greatest(extent: Extent) -> int:
-    """What an extent is where its symbols have their greatest typical values."""
-    if not isinstance(extent, Symbolic):
-        return extent
-    return extent.value({symbol: symbol.typicals[-1] for symbol in extent.symbols})
 
 
 def root_of(net: Network, value: str) -> str:
