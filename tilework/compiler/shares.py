@@ -12,6 +12,7 @@ from tilework.te.points import typical_points
 from tilework.te.touched import touched_bytes
 
 if TYPE_CHECKING:
+    from tilework.compiler.alike import Alike
     from tilework.graph.plan import Call
 
 _BYTE = 8
@@ -19,26 +20,30 @@ _BYTE = 8
 memory that is not far away."""
 
 
-def shares(calls: Sequence[Call], symbols: Sequence[Symbol]) -> dict[str, float]:
+def shares(calls: Sequence[Call], symbols: Sequence[Symbol], alike: Alike) -> dict[str, float]:
     """Of each workload, which part of the network's work it is at most, at any typical point.
+
+    Of those that are alike the first stands for all.
 
     Work is operations and bytes: a rough estimate, of use where a task is next to nothing.
 
     Args:
         calls: of a plan.
         symbols: of the network.
+        alike: says which are.
     """
     points = typical_points(symbols)
     works: dict[str, list[float]] = {}
-    dags: dict[str, list[float]] = {}
+    each: dict[str, list[float]] = {}
     for call in calls:
         key = call.dag.workload_key
-        if key not in dags:
-            dags[key] = [_work(call.dag, at) for at in points]
-        own = works.setdefault(key, [0.0] * len(points))
+        if key not in each:
+            each[key] = [_work(call.dag, at) for at in points]
+        first = alike.first(call.dag)[0].workload_key
+        own = works.setdefault(first, [0.0] * len(points))
         for i, at in enumerate(points):
-            own[i] += dags[key][i] * value_at(call.trips, at)
-    totals = [max(sum(each), 1.0) for each in zip(*works.values(), strict=True)]
+            own[i] += each[key][i] * value_at(call.trips, at)
+    totals = [max(sum(column), 1.0) for column in zip(*works.values(), strict=True)]
     return {
         key: max((n / total for n, total in zip(own, totals, strict=True)), default=1.0)
         for key, own in works.items()
