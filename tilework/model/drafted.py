@@ -150,12 +150,13 @@ def _of_family(
     for hundreds. The best of these are compared at all points. Nobody asks for rows that it likes
     almost as much.
     """
-    from tilework.model.asked import BESIDE_S, SLACK, Asked
+    from tilework.model.asked import BESIDE_S, LONGEST, SLACK, Asked
     from tilework.model.family import family_at, looked_at
     from tilework.model.second import with_alone, with_second
 
-    asked, key, target = Asked(draft), task.workload_key, str(task.target)
+    key, target = task.workload_key, str(task.target)
     light = not any(block.levels.reuse for sketch in sketches for block in sketch.blocks)
+    asked = Asked(draft, longest=LONGEST if light else math.inf)
     if light and effort is CLOSE:
         effort = LIGHT
     points = looked_at(task.compute_dag.symbols, 3 if effort is CLOSE else 2)
@@ -166,7 +167,7 @@ def _of_family(
         return None
     asked = asked.everywhere(family)
     if not asked.said:
-        asked = Asked(draft)  # what is good at both ends is valid nowhere between them
+        asked = Asked(draft, longest=asked.longest)  # nothing good at both ends is valid between
         if not _looked_for(key, target, family, asked).ends:
             return None
     best = asked.best(family, slice(None), effort.alike)
