@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tilework.collector import paused
+from tilework.compiler.alike import Alike
 from tilework.compiler.choose import choose_schedule
 from tilework.compiler.constants import Constants
 from tilework.compiler.continued import NONE, Continued, continued
@@ -16,6 +17,7 @@ from tilework.compiler.history import as_history, current_history
 from tilework.compiler.kernels import Cache, Kernels, kernel_files
 from tilework.compiler.memory import Memory
 from tilework.compiler.rounding import LayerChoice, within_bound
+from tilework.compiler.shares import shares
 from tilework.compiler.slots import strides_of, without_copies
 from tilework.deferred import Helpers
 from tilework.errors import NetworkError, ShapeError, TargetError
@@ -113,24 +115,34 @@ def _assemble(
     choices: dict[str, Choice] = {}
     chosen: list[LayerChoice] = []
     constants = Constants(plan, slots, helpers, once)
+    symbols = symbols_of(e for v in plan.inputs for e in plan.values[v].shape)
+    alike = Alike(symbols)
+    share = shares(plan.calls, symbols, alike) if symbols else {}
     with Progress(f"compiling {plan.name}", len(plan.calls), "calls") as progress:
         for call in plan.calls:
-            key = call.dag.workload_key
             with stage("choose"):
+                first, own = alike.first(call.dag)
+                key = first.workload_key
                 if key not in tasks:
                     tasks[key] = task_of(plan, call, target)
-                    choices[key] = choose_schedule(tasks[key], history, kernels=kernels)
+                    choices[key] = choose_schedule(
+                        tasks[key], history, kernels=kernels, share=share.get(key, 1.0)
+                    )
                 task = tasks[key]
                 weights = _weights(constants, call, task)
                 layer = within_bound(task, choices[key], weights, history, kernels)
             chosen.append(layer)
             strides = strides_of(call, slots, plan)
-            near = {i: exchanged(each, call.within) for i, each in strides.items()}
+            back = {s: f for f, s in own.items()}
+            near = {
+                i: exchanged(exchanged(each, call.within), back) for i, each in strides.items()
+            }
             one = (key, layer.choice, tuple(sorted(near.items())))
             if one not in built:
                 built[one] = kernels.kernel(task, layer.choice, near, helpers)
             constants.place_all(call, built[one])
-            called.append((built[one].of_symbols(call.without), strides))
+            kernel = built[one].of_symbols(own).of_symbols(call.without)
+            called.append((kernel, strides))
             progress.step()
     memory = Memory(plan, [kernel.overwritable for kernel, _ in called], slots, kept.rooms)
     report = _report(plan, chosen, target)

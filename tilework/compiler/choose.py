@@ -6,6 +6,7 @@ import numpy as np
 
 from tilework.compiler.kernels import Kernels
 from tilework.model.choice import Choice
+from tilework.model.effort import effort_for
 from tilework.record import (
     History,
     Knowing,
@@ -25,6 +26,7 @@ def choose_schedule(
     *,
     direct: bool = False,
     kernels: Kernels | None = None,
+    share: float = 1.0,
 ) -> Choice:
     """The best schedule on record for the task, or else the draft model's best.
 
@@ -39,11 +41,14 @@ def choose_schedule(
     Args:
         direct: leave out rewritten DAGs (Winograd).
         kernels: which may have the choice from before.
+        share: of its network's run that a task takes at most whose extents a run decides: the
+            draft looks less closely where that is little.
 
     Raises:
         ScheduleError: there is no record, and no sketch has a valid row.
     """
     kept = kernels or Kernels(task.target)
+    effort = effort_for(share)
 
     # Imports are where a start does without whose choices are kept, or whom nobody has a word for;
     # which device this is takes as long as ten choices.
@@ -51,10 +56,10 @@ def choose_schedule(
     def draft() -> Choice | None:
         from tilework.model.drafted import drafted
 
-        return drafted(task, direct=direct)
+        return drafted(task, direct=direct, effort=effort)
 
     def drafts() -> Choice | None:
-        return kept.choice("draft", task, [direct], draft)
+        return kept.choice("draft", task, [direct, *effort], draft)
 
     def find() -> Choice | None:
         if history is None or not _knows(history, task):
@@ -79,7 +84,7 @@ def choose_schedule(
     if state is None:
         choice = find()
     else:
-        whole = [direct, state, repr(device_here(task.target))]
+        whole = [direct, *effort, state, repr(device_here(task.target))]
         choice = kept.choice("best", task, whole, find)
     if choice is None:
         from tilework.model.drafted import draft_schedule

@@ -97,11 +97,17 @@ class Kernel:
         return {**self.__dict__, "pieces": self.objects}
 
     def of_symbols(self, by: Mapping[Symbol, Symbol]) -> Kernel:
-        """The same code in the words of other symbols of the same names."""
+        """The same code in the words of other symbols, whose names have the same order."""
         if not by:
             return self
         shared, each = exchanged((self.shared_workspace, self.thread_workspace), by)
-        args = tuple(replace(a, shape=exchanged(a.shape, by)) for a in self.args)
+        names = {s.name: other.name for s, other in by.items()}
+        args = tuple(
+            replace(a, name=names.get(a.name, a.name))
+            if a.role == "symbol"
+            else replace(a, shape=exchanged(a.shape, by))
+            for a in self.args
+        )
         return replace(self, args=args, shared_workspace=shared, thread_workspace=each)
 
     def workspace_bytes(self, threads: int) -> Extent:

@@ -33,6 +33,11 @@ the best at each end, a second row hardly pays: sketches are looked at that have
 mean. What two rows are worth between the ends, only rows of these say."""
 
 
+LONGEST = 40_000
+"""Instructions of a row's code that a family which reads nothing several times has at the most,
+where it may: nests of softmax had four times as many, for a tenth of their time by the draft, and
+took half a second to make."""
+
 BESIDE_S = 1e-5
 """Seconds that are taken to pass beside a kernel's own, so that rows which differ by less count as
 alike. At a length of 1 kernels that read no weights take a microsecond or two, and those that do a
@@ -54,9 +59,11 @@ class Asked(FamilyDraft):
 
     Attributes:
         said: by id of a sketch, rows and the logarithms of their seconds, a line for each point.
+        longest: instructions of a row's code, beyond which rows count as so many times slower.
     """
 
     said: dict[int, list[tuple[Rows, Floats]]] = field(default_factory=dict)
+    longest: float = math.inf
 
     @override
     def logs(self, sketch: FamilySketch, rows: Rows) -> Floats:
@@ -66,7 +73,11 @@ class Asked(FamilyDraft):
 
     @override
     def log_seconds(self, view: Sketch, rows: Rows) -> Floats:
-        return np.asarray(np.log(self.draft.seconds(view, rows) + BESIDE_S))
+        logs = np.asarray(np.log(self.draft.seconds(view, rows) + BESIDE_S))
+        if math.isinf(self.longest):
+            return logs
+        longer = self.draft.lengths(view, rows) / self.longest
+        return np.asarray(logs + np.log(np.maximum(longer, 1.0)))
 
     @override
     def least(self, sketch: FamilySketch, closely: bool = False, alone: bool = False) -> float:
@@ -122,7 +133,7 @@ class Asked(FamilyDraft):
         heard = {s.id: self.heard(s) for s in family if s.id in self.said}
         best = np.min([_looks(logs).min(axis=1) for _, logs in heard.values()], axis=0)
         one = best[-1] - best[:-1].mean() <= math.log(ALONE)
-        out = Asked(self.draft)
+        out = Asked(self.draft, longest=self.longest)
         for sketch in (s for s in family if s.id in heard):
             rows, logs = heard[sketch.id]
             looks = _looks(logs)

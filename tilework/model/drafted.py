@@ -21,18 +21,15 @@ from tilework.model.choice import Choice as Choice
 from tilework.model.climbing import Around, Seen, climbed
 from tilework.model.climbing import Seconds as Compared
 from tilework.model.draft import Draft, draft_of
+from tilework.model.effort import CLOSE, LIGHT, Effort
 from tilework.space import SearchSpace, Sketch
 from tilework.task import SearchTask
 
 # What is for families is imported by the first of them.
 
-_SAMPLES = 1024
-_STARTS, _FEW_STEPS = 8, 2
-"""Rows that are improved, and after how many steps each has to pay. An answer of the draft takes
-as long for one row as for a thousand: many rows come as far by two steps as few by four."""
-_LIGHT_SAMPLES, _LIGHT_STARTS = 512, 4
-"""The same of a family that reads nothing several times, such as softmax. Its kernels take a small
-part of a run, and most of a compile: its sketches are many, of several nests each."""
+_FEW_STEPS = 2
+"""After how many steps each row has to pay. An answer of the draft takes as long for one row as
+for a thousand: many rows come as far by two steps as few by four."""
 _FEW = 16
 """Rows that a learned model is asked about: more gave nothing (`docs/knowledge.md`)."""
 _LEAST_PROMISE, _MOST_PROMISE = 1.05, 1.2
@@ -42,11 +39,7 @@ predicted to take 1.0002 times as long in the mean of all, 1.09 times at the mos
 ALIKE = 1.0
 """Of rows that take at most so many times the seconds of the best, that with the least code is
 taken, which is made sooner. Above 1 a third to three quarters of the code go, but also rows are
-taken that the draft does not know to be slow, by up to 3 times."""
-
-_LIGHT_ALIKE = 1.01
-"""The same of a family that reads nothing several times. Of others a hundredth costs up to five of
-a run: the draft does not tell their rows apart so well."""
+taken that the draft does not know to be slow, by up to 3 times. (Of families: `Effort.alike`.)"""
 
 
 class Seconds(Compared, Protocol):
@@ -114,32 +107,42 @@ class Drafted(NamedTuple):
         return [(sketch_id, row.copy()) for (sketch_id, _), (_, row) in ordered[:_FEW]]
 
 
-_FOUND: BoundedCache[tuple[str, str, bool, str], Drafted | None] = BoundedCache(1024)
+_FOUND: BoundedCache[tuple[str, str, bool, str, Effort], Drafted | None] = BoundedCache(1024)
 """A run asks twice: when its search begins, and when it compiles what untuned users get. Workloads
 of one key differ where their symbols have other typical points."""
 
 
-def drafted(task: SearchTask, *, direct: bool = False) -> Choice | None:
-    """As `draft_schedule`, but None where no sketch has a valid row; found once in a process."""
-    drafts = drafted_few(task, direct=direct)
+def drafted(task: SearchTask, *, direct: bool = False, effort: Effort = CLOSE) -> Choice | None:
+    """As `draft_schedule`, but None where no sketch has a valid row; found once in a process.
+
+    Args:
+        task, direct: as there.
+        effort: how closely to look, where a run decides extents of the task.
+    """
+    drafts = drafted_few(task, direct=direct, effort=effort)
     return None if drafts is None else drafts.choice
 
 
-def drafted_few(task: SearchTask, *, direct: bool = False) -> Drafted | None:
+def drafted_few(
+    task: SearchTask, *, direct: bool = False, effort: Effort = CLOSE
+) -> Drafted | None:
     """As `drafted`, with the rows that it likes almost as much."""
 
     def find() -> Drafted | None:
         draft = draft_of(task.target)
         sketches = [s for s in SearchSpace.of(task).sketches if not (direct and s.transforms)]
         if task.compute_dag.symbols:
-            return _of_family(task, sketches, draft)
+            return _of_family(task, sketches, draft, effort)
         return best_drafted(task.workload_key, str(task.target), sketches, draft)
 
     typical = str(table_document(task.compute_dag.symbols))
-    return _FOUND.get_or_make((task.workload_key, str(task.target), direct, typical), find)
+    named = task.workload_key, str(task.target)
+    return _FOUND.get_or_make((*named, direct, typical, effort), find)
 
 
-def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Drafted | None:
+def _of_family(
+    task: SearchTask, sketches: Sequence[Sketch], draft: Draft, effort: Effort
+) -> Drafted | None:
     """As `best_drafted`, of a task whose extents a run decides: one row for all points, or two.
 
     Rows are found by what they take at the first point and at the last one, or at the last one
@@ -147,33 +150,37 @@ def _of_family(task: SearchTask, sketches: Sequence[Sketch], draft: Draft) -> Dr
     for hundreds. The best of these are compared at all points. Nobody asks for rows that it likes
     almost as much.
     """
-    from tilework.model.asked import BESIDE_S, Asked
+    from tilework.model.asked import BESIDE_S, LONGEST, SLACK, Asked
     from tilework.model.family import family_at, looked_at
-    from tilework.model.second import with_second
+    from tilework.model.second import with_alone, with_second
     from tilework.model.short import good_when_short
 
-    asked, key, target = Asked(draft), task.workload_key, str(task.target)
+    key, target = task.workload_key, str(task.target)
     light = not any(block.levels.reuse for sketch in sketches for block in sketch.blocks)
-    points = looked_at(task.compute_dag.symbols, 2 if light else 3)
+    asked = Asked(draft, longest=LONGEST if light else math.inf)
+    if light and effort is CLOSE:
+        effort = LIGHT
+    points = looked_at(task.compute_dag.symbols, 3 if effort is CLOSE else 2)
     family = family_at(sketches, points)
-    if light:
-        ends = [sketch.at_end for sketch in family]
-        looked_for = _looked_for(key, target, ends, asked, _LIGHT_SAMPLES, _LIGHT_STARTS)
-    else:
-        looked_for = _looked_for(key, target, [sketch.at_ends for sketch in family], asked)
+    ends = [sketch.at_end if light else sketch.at_ends for sketch in family]
+    looked_for = _looked_for(key, target, ends, asked, effort)
     if not looked_for.ends:
         return None
     asked = asked.everywhere(family)
     if not asked.said:
-        asked = Asked(draft)  # what is good at both ends is valid nowhere between them
+        asked = Asked(draft, longest=asked.longest)  # nothing good at both ends is valid between
         if not _looked_for(key, target, family, asked).ends:
             return None
-    best = asked.best(family, slice(None), _LIGHT_ALIKE if light else ALIKE)
-    if not light:
+    best = asked.best(family, slice(None), effort.alike)
+    if effort is CLOSE:
         best = good_when_short(best, family, task.compute_dag.symbols, asked)
     row = tuple(int(n) for n in best.sketch.canonical(best.row[None])[0])
     choice = Choice(best.sketch.id, row, "untuned", None, math.exp(best.log) - BESIDE_S)
-    return Drafted(with_second(choice, family, task.compute_dag, points, asked))
+    slack = max(effort.alike, SLACK)
+    choice = with_alone(choice, family, task.compute_dag, points, asked, slack)
+    if effort.second:
+        choice = with_second(choice, family, task.compute_dag, points, asked)
+    return Drafted(choice)
 
 
 def forget_choices() -> None:
@@ -236,16 +243,15 @@ def _looked_for(
     target: str,
     sketches: Sequence[Drawn],
     draft: Seconds,
-    samples: int = _SAMPLES,
-    most: int = _STARTS,
+    effort: Effort = CLOSE,
 ) -> _LookedFor:
     """The rows among which `best_drafted` chooses; arguments as there.
 
     Args:
         workload_key, target, sketches, draft: as there.
-        samples: how many rows are drawn of a sketch.
-        most: how many rows are improved.
+        effort: how many rows are drawn of a sketch, and how many are improved.
     """
+    most = effort.starts
     starts: list[tuple[float, int, Rows]] = []
     seen: dict[int, list[Seen]] = {}
     least = [draft.least(sketch) for sketch in sketches]
@@ -256,7 +262,7 @@ def _looked_for(
         sketch = sketches[position]
         if starts and draft.least(sketch, closely=True) > starts[0][0]:
             continue
-        rows = sketch.sample(_generator(workload_key, target, sketch.id), samples)
+        rows = sketch.sample(_generator(workload_key, target, sketch.id), effort.samples)
         if len(rows):
             times = draft.seconds(sketch, rows)
             best = _least(times, most)

@@ -206,7 +206,6 @@ def with_second(
         points: those of the sketches' views.
         asked: what found the choice.
     """
-    choice = _alone(choice, family, dag, points, asked)
     best = math.log((choice.predicted_s or math.inf) + BESIDE_S) - math.log(PAYS)
     packs = any(Fixed(sketch).columns for sketch in family)
     slack = LEAST_SLACK if packs else SLACK
@@ -229,17 +228,23 @@ def with_second(
     return choice
 
 
-def _alone(
+def with_alone(
     choice: Choice,
     family: Sequence[FamilySketch],
     dag: ComputeDAG,
     points: Sequence[Point],
     asked: Asked,
+    slack: float = LEAST_SLACK,
 ) -> Choice:
     """A choice, or a row that small runs take without its parallel loops, where that is faster.
 
     It is one kernel, whose code is as much as of a row: `PAYS` is not asked for. How small a run
     is says the size of its output, with which the seconds of either way grow.
+
+    Args:
+        choice, family, dag, points, asked: as `with_second` has them.
+        slack: of rows that take at most so many times the seconds of the best where runs are not
+            small, that with the least code is taken.
     """
     best = math.log((choice.predicted_s or math.inf) + BESIDE_S)
     for border in borders([size(dag.outputs[0].shape)], points):
