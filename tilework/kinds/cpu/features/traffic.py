@@ -225,7 +225,7 @@ def warm(facts: BlockFacts, machine: Machine) -> list[list[int]]:
 def followed(facts: BlockFacts, machine: Machine) -> tuple[int, ...]:
     """Accesses to packed weights for which nothing waits in L2.
 
-    Those multiplied as bytes, and those that fit no cache where a run says how many rows there are.
+    Those multiplied as bytes, and those that fit no cache where a run says how many rows it has.
     A panel is read from its first line to its last, and what reads ahead of a core follows: tiles
     whose weights take L2 up to two thirds of their products' time ran at 0.98 to 1.0 of those
     whose weights are in L1, and at 0.86 to 0.93 where both take the same. With 16 narrow vectors
