@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.kinds.cpu.decisions import UNROLL_LIMITS, vector_lanes
+from tilework.kinds.cpu.llvm.scattered import by_lane
 from tilework.kinds.cpu.target import CpuTarget
 from tilework.space.blocks import Block
 from tilework.space.matrix_unit import in_unit, worthwhile
 from tilework.space.nest import BlockNest, Ints
 from tilework.space.ragged import copies
 from tilework.space.regions import scratch_bytes
-from tilework.te.expr import Axis
+from tilework.te.expr import Axis, IfThenElse, Reduce, walk
 
 _MAX_TILE_BYTES = 1 << 20
 _MOST_VECTORS = 32
 """Of a register tile that nothing is summed in."""
+_MOST_LANES = 64
+"""Of one whose lanes are computed one by one: LLVM took minutes for 304 of them in one piece."""
 _CHUNKS_PER_CORE = 16
 """Iterations of the outer parallel loops for each thread that suffice to balance them."""
 
@@ -130,9 +133,19 @@ def _in_registers(
     *others, last = tiles or (one,)
     pixels = math.prod(others, start=one)
     vectors = -(-last // vector_lanes(block, target))
+    if _lane_by_lane(block):
+        return pixels * last <= _MOST_LANES
     if block.reduce:
         return pixels * vectors * several + vectors <= target.num_vector_registers
     return pixels * vectors <= _MOST_VECTORS
+
+
+@lru_cache(maxsize=1024)
+def _lane_by_lane(block: Block) -> bool:
+    """Whether lanes are computed one by one."""
+    body = block.body.source if isinstance(block.body, Reduce) else block.body
+    choices = [e for e in walk(body) if isinstance(e, IfThenElse)] if block.spatial else []
+    return any(by_lane(e, block.spatial[-1]) for e in choices)
 
 
 def _fusible(nest: BlockNest, target: CpuTarget) -> NDArray[np.bool_]:

@@ -15,12 +15,21 @@ from tilework.dtypes import is_float
 from tilework.kinds.cpu.llvm.addresses import Addresses
 from tilework.kinds.cpu.llvm.transposed import SIDE, unconditional
 from tilework.lower.ir import VALUES, For, Load, Stmt, Store
-from tilework.te.expr import Axis, Binary, Compare, Const, IfThenElse, walk
+from tilework.te.expr import Axis, Binary, Compare, Const, IfThenElse, Read, walk
 
 _PLAIN = Load | Binary | IfThenElse | Compare | Const | Axis
 """What a step may consist of: no function, which takes a vector of its own."""
 _ENOUGH = 64
 """Elements, read one by one, of a step that takes a loop: some 32 cycles or more."""
+
+
+def by_lane(e: IfThenElse, lane: Axis) -> bool:
+    """Whether a choice is made lane by lane: some must not read what others compare."""
+    return (
+        not isinstance(e.a, Load | Read)
+        and any(n is lane for n in walk(e.cond, VALUES))
+        and any(isinstance(n, Load | Read) and not is_float(n.dtype) for n in walk(e.a, VALUES))
+    )
 
 
 def scattered(s: For, addresses: Addresses) -> bool:
@@ -35,10 +44,12 @@ def scattered(s: For, addresses: Addresses) -> bool:
     if not isinstance(body, Store) or body.buffer.scope != "register" or s.extent == 1:
         return False
     nodes = list(walk(body.value, VALUES))
-    if not is_float(body.value.dtype) or not all(isinstance(n, _PLAIN) for n in nodes):
-        return False
     sums = addresses.flat(body.buffer, body.indices)
-    if sums is None or sums.step(s.var) != 0:
+    if not is_float(body.value.dtype) or sums is None or sums.step(s.var) != 0:
+        return False
+    if any(isinstance(n, IfThenElse) and by_lane(n, lane) for n in nodes):
+        return extents[lane] > 1
+    if not all(isinstance(n, _PLAIN) for n in nodes):
         return False
     forms = (addresses.flat(n.buffer, n.indices) for n in nodes if isinstance(n, Load))
     apart = (f for f in forms if f is not None and f.step(lane) not in (0, 1))
