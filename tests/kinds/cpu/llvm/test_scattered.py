@@ -62,3 +62,18 @@ def test_they_stay_a_loop(level, number, end, monkeypatch):
         workspace = aligned_empty((kernel.workspace_bytes(1) + 1,), "uint8")
         load_kernel(kernel)([aligned_copy(a), aligned_copy(b), out], workspace, 1)
         np.testing.assert_allclose(out, a[:, :end] @ b[:, ::2][:, :end].T, atol=1e-4)
+
+
+def test_lanes_of_which_some_must_not_read_make_short_code():
+    at, x = te.placeholder((33, 1), "at", dtype="int64"), te.placeholder((33, 1), "x")
+    k = te.reduce_axis(33, "k")
+
+    def term(i, j):
+        here = te.select(te.equal(te.cast("int64", i), at[k, j]), x[k, j], 0.0)
+        return te.if_then_else(j < 1, here, 0.0)
+
+    y = te.compute((33, 40), lambda i, j: te.sum(term(i, j), axis=k), "y")
+    task = SearchTask(te.ComputeDAG([at, x, y]), Target(x86("x86-64-v4", 1)))
+    (sketch, *_) = SearchSpace.of(task).sketches
+    rows = sketch.sample(np.random.default_rng(0), 24)
+    assert max(lines(sketch, row, task.target) for row in rows) < 5000
