@@ -25,11 +25,10 @@ from tilework.errors import ShapeError, TileworkError
 from tilework.freed import give_back
 from tilework.frozen import frozen
 from tilework.revision import code_version
-from tilework.runtime.manifest import to_json
 from tilework.runtime.module import Module
 from tilework.runtime.other import engine
 from tilework.runtime.parts import PartedModule
-from tilework.runtime.parts_list import listed
+from tilework.runtime.parts_list import list_to_json, listed
 from tilework.session import later
 from tilework.session.cache import ModuleCache
 from tilework.session.common import EACH, Common
@@ -96,11 +95,11 @@ class Forms:
         self.modules: BoundedCache[Key, Compiled] = BoundedCache(KEPT)
         self._valued: tuple[str, ...] | None = None
         self._noted: set[str] = set()
-        self._whole: Module | None = None
+        self._whole: Compiled | None = None
         self._tried = not how.ranges
         self._commons: BoundedCache[object, Common] = BoundedCache(KEPT)
 
-    def whole(self) -> Module | None:
+    def whole(self) -> Compiled | None:
         """The form for all shapes within given ranges; None if there are none, or it cannot be.
 
         A warning says once why it cannot be.
@@ -123,7 +122,7 @@ class Forms:
                 self.warn("other shapes get forms of their own", why)
         return self._whole
 
-    def within(self, use: Callable[[Module], Found]) -> Found | None:
+    def within(self, use: Callable[[Compiled], Found]) -> Found | None:
         """What comes of a use of the form for all shapes, if it is for shapes within.
 
         None where there is no such form, or shapes are others; a warning says that once.
@@ -309,7 +308,7 @@ class Forms:
         note: dict[str, Any] = {"folders": folders}
         if isinstance(module, PartedModule):
             parts, put_parts = range(len(module.image.parts)), cache.putting_parted(module)
-            note["parts"] = to_json(listed(module.image, module.num_threads))
+            note["parts"] = list_to_json(listed(module.image, module.num_threads))
 
             def put(key: str) -> None:
                 note["keys"] = [ModuleCache.key(key, str(n)) for n in parts]
@@ -360,7 +359,7 @@ class Valued:
         self._name = (repr(known),) if known else ()
         self.read, self.warn = forms.read, forms.warn
 
-    def over(self, ranges: Ranges) -> Module | None:
+    def over(self, ranges: Ranges) -> Compiled | None:
         """The form for all shapes within ranges; None if more values decide shapes.
 
         Raises:
@@ -371,10 +370,9 @@ class Valued:
         if needed:
             what = EACH if self._known else "each has forms of its own"
             self.warn(what, f"values of {', '.join(needed)} decide shapes")
-        module = self._forms.modules.get(key)
-        return module if isinstance(module, Module) else None
+        return self._forms.modules.get(key)
 
-    def let_go(self, form: Module, serves: Callable[[Shapes], bool]) -> None:
+    def let_go(self, form: Compiled, serves: Callable[[Shapes], bool]) -> None:
         """Let go of narrower forms, and of those for shapes that this one ``serves``."""
         for key, one in self._forms.modules.items():
             given = dict(key[0])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tilework.collector import paused
 from tilework.errors import ModuleError, TileworkError
 from tilework.kept import keeps
+from tilework.runtime.module import Module
 from tilework.runtime.parts import PartedModule
 from tilework.session import ahead, later
 from tilework.session.binding import IOBinding
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tilework.graph.onnx.ranges import Loose
     from tilework.graph.precision import Precision
     from tilework.record import History
-    from tilework.runtime.module import Module
     from tilework.runtime.past import Past
 
 Array = NDArray[Any]
@@ -273,7 +273,7 @@ class Session:
         """The compiled network that runs these inputs."""
         arrays = self._feeds.arrays(input_feed)
 
-        def which(module: Module) -> Compiled:
+        def which(module: Compiled) -> Compiled:
             module.require(arrays)
             return module
 
@@ -315,7 +315,7 @@ class Session:
 
     def _continuing(self) -> Module:
         """The form that continues inputs in their memory."""
-        if self._whole is None or not self._whole.image.rooms:
+        if not isinstance(self._whole, Module) or not self._whole.image.rooms:
             raise ModuleError(
                 "this session continues no input in its memory: make it with in_place=True, and "
                 "ranges of the extents that grow"

@@ -1,15 +1,19 @@
 """Cut a model of which only parts can be compiled: the rest is left to ONNX Runtime.
 
-The cut is made in the file's own graph, for inputs of known shapes. A node is left that has no
-conversion, or that reads what has no extents before a run; then nodes of ours are given away
-that are not worth a part of their own (`levels`). Values that are known at import are constants of
-every part that reads them, whoever computed them.
+The cut is made in the file's own graph, for inputs of known shapes or shapes within ranges. A node
+is left that has no conversion, or that reads what has no extents before a run; then nodes of ours
+are given away that are not worth a part of their own (`levels`). Values that are known at import
+are constants of every part that reads them, whoever computed them; what follows from extents that a
+run brings is computed by a part, and known to those of ours.
+
+Ranges lose no work of ours: a node that becomes something else from run to run asks for narrower
+ones, and what is a network at typical values, or a product there, is left over no range.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
 
@@ -17,26 +21,28 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
-from tilework.graph.onnx.context import ShapesRefused, ValuesNeeded
+from tilework.graph.onnx.context import RangesNeeded, ShapesRefused, ValuesNeeded
 from tilework.graph.onnx.files import ReadModel
 from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
 from tilework.graph.onnx.infer import output_types
-from tilework.graph.onnx.inputs import Values
+from tilework.graph.onnx.inputs import Values, at_typical
 from tilework.graph.onnx.leave import Leaving
 from tilework.graph.onnx.levels import Nodes, Plan, together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
+from tilework.graph.onnx.numbers import Numbers
 from tilework.graph.onnx.operations import PRODUCTS, operations
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
-from tilework.graph.onnx.ranges import Loose, Shapes, shapes_of, symbols_given
+from tilework.graph.onnx.ranges import Loose, Shapes, extent_of, shapes_of, symbols_given
 from tilework.graph.onnx.reads import in_order, read_by, reads
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.submodels import submodel
-from tilework.graph.onnx.types import bound_type, is_ours, part_value, static_type
+from tilework.graph.onnx.types import bound_type, is_ours, known_type, part_value
 from tilework.graph.onnx.walk import Walk, operator_name
 from tilework.graph.parts import OurPart, Parts, TheirPart
 from tilework.runtime.left import Left
 from tilework.runtime.other import OtherModel, shortened
+from tilework.runtime.parts_image import PartValue, says, symbols_in
 
 _MANY = 2**16
 """Elements whose computing is worth a part, whatever is computed."""
@@ -73,20 +79,32 @@ def cut(
     """
     model, places, label = opened(source)
     with telling(label):
-        given = shapes_of(shapes)
-        try:
-            return convert(model, places, given, values or {})
-        except ShapesRefused:
+        return cut_model(model, places, shapes_of(shapes), values or {}, ask)
+
+
+def cut_model(
+    model: ModelProto, places: Places | None, shapes: Shapes, values: Values, ask: bool = False
+) -> Network | Parts:
+    """The same of a model that is read.
+
+    Raises:
+        ValuesNeeded: see `cut`.
+        RangesNeeded: what some nodes become differs from run to run.
+        NetworkError: see `cut`; the message does not name the model.
+    """
+    try:
+        return convert(model, places, shapes, values)
+    except ShapesRefused:
+        raise
+    except NetworkError as e:
+        if ask and isinstance(e, ValuesNeeded):
             raise
-        except NetworkError as e:
-            if ask and isinstance(e, ValuesNeeded):
-                raise
-            if symbols_given(given):
-                raise NetworkError(
-                    f"{e}; a network of which another engine runs a part is compiled for numbers: "
-                    "give every symbol one"
-                ) from e
-            return _Cutting(_inlined(model), places, given, values or {}, e).result()
+        inlined = _inlined(model)
+        cutting = _Cutting(inlined, places, shapes, values, e)
+        if symbols := symbols_given(shapes):
+            at = at_typical(inlined.graph.input, shapes, symbols)
+            cutting.require_no_less_than(_Cutting(inlined, places, at, values, e))
+        return cutting.result()
 
 
 def _inlined(model: ModelProto) -> ModelProto:
@@ -119,6 +137,7 @@ class _Cutting:
         self.model, self.places, self.refused = model, places, refused
         self.left_any = False
         self.refusing: set[int] = set()  # nodes that are left whatever they read
+        self.reasons: dict[int, str] = {}  # why nodes are left, by number
         forced: set[str] = set()
         while True:
             self._begin(shapes, values)
@@ -152,10 +171,13 @@ class _Cutting:
         names = {i.name for i in others}
         rest = {n: s for n, s in shapes.items() if n not in names}
         define_inputs(self.walk, [i for i in inputs if i.name not in names], rest, values)
+        ranges = symbols_given(shapes)
         for i in others:
             given = shapes.get(i.name)
-            shape = None if given is None else [int(n) for n in given]
-            self.walk.types[i.name] = bound_type(i.type, shape)
+            shape = None
+            if given is not None:
+                shape = [extent_of(i.name, n, ranges) if isinstance(n, str) else n for n in given]
+            self.walk.types[i.name] = bound_type(i.type, shape, self.walk.texts)
         return tuple(i.name for i in inputs if i.name not in values)
 
     def _visited(self, forced: set[str]) -> tuple[Nodes, set[str]]:
@@ -176,6 +198,7 @@ class _Cutting:
             kinds[number] = forced.isdisjoint(node.output) and walk.convert(node)
             if not kinds[number]:
                 self.left_any = True
+                self.reasons[number] = walk.reason
                 lists.update(i for i in reads(node) if i in walk.lists)
                 walk.leave(node)
                 if shaped and forced.isdisjoint(node.output):
@@ -209,6 +232,29 @@ class _Cutting:
                 running.refused[operator_name(nodes[number])] = None
         return running, lists
 
+    def require_no_less_than(self, other: _Cutting) -> None:
+        """Refuse ranges over which too much is left.
+
+        Args:
+            other: the same at a point.
+
+        Raises:
+            RangesNeeded: narrower ranges may do.
+            NetworkError: it is something else.
+        """
+        if self.walk.undecided:
+            raise RangesNeeded(one_line(self.refused), self.walk.undecided) from self.refused
+        if not self.left_any or not other.left_any:
+            raise self.refused
+        lost = [n for n in self.reasons if n not in other.reasons]
+        nodes = in_order(list(self.model.graph.node))
+        if any(nodes[n].op_type in _HEAVY for n in lost):
+            why = f"{operator_name(nodes[lost[0]])} ('{nodes[lost[0]].name}')"
+            raise NetworkError(
+                f"over ranges more would be left to another engine: {why}: "
+                f"{self.reasons[lost[0]]}; {one_line(self.refused)}"
+            ) from self.refused
+
     # ------------------------------------------------------------ who runs what
 
     def result(self) -> Network | Parts:
@@ -235,7 +281,9 @@ class _Cutting:
             ours = worthwhile(ours, producers, self._worth)
         notes: list[str] = []
         while True:
-            plan = Plan(self.all.nodes, ours, together(ours, producers))
+            live = self._live(ours)
+            groups = ([n for n in g if n in live] for g in together(ours, producers))
+            plan = Plan(self.all.nodes, ours, [g for g in groups if g])
             networks, failed = self._networks(plan, notes)
             if not failed:
                 break
@@ -251,9 +299,9 @@ class _Cutting:
         given = [n for n, mine in enumerate(self.all.ours) if mine and not ours[n]]
         return Parts(
             name=self.name,
-            inputs={n: part_value(n, self.walk.type_of(n)) for n in self.inputs},
+            inputs={n: self._value(n) for n in self.inputs},
             outputs=self.outputs,
-            values={n: part_value(n, self.walk.type_of(n)) for n in crossing},
+            values={n: self._value(n) for n in crossing},
             parts=tuple(parts),
             left=self._left(ours),
             refused=one_line(self.refused),
@@ -261,6 +309,28 @@ class _Cutting:
             notes=tuple(notes),
             again=partial(self.parts, False) if generous and given else None,
         )
+
+    def _value(self, name: str) -> PartValue:
+        return part_value(name, self.walk.type_of(name), self.walk.texts)
+
+    def _live(self, ours: Sequence[bool]) -> set[int]:
+        """The nodes that must run: what follows from extents is known to ours."""
+        if not self.walk.numbers:
+            return set(range(len(ours)))
+        maker = {o: n for n, node in enumerate(self.all.nodes) for o in node.output if o}
+        live: set[int] = set()
+        stack = list(self.outputs)
+        while stack:
+            at = maker.get(name := stack.pop())
+            if at is not None and at not in live and name not in self.walk.constants:
+                live.add(at)
+                stack += self._asks(self.all.nodes[at : at + 1], ours[at])
+        return live
+
+    def _asks(self, nodes: Sequence[NodeProto], mine: bool) -> list[str]:
+        """What some nodes read that is not known to them."""
+        known = (self.walk.constants, self.walk.numbers if mine else {})
+        return [i for i in read_by(nodes) if not any(i in each for each in known)]
 
     def _worth(self, group: Sequence[int]) -> bool:
         """Whether it pays that some nodes are ours, which run together."""
@@ -293,6 +363,8 @@ class _Cutting:
             try:
                 networks[number] = self._network(f"{self.name}.{number}", nodes, inputs, writes)
             except NetworkError as e:
+                if self.walk.texts:  # a narrower range, or a form for numbers, may do
+                    raise
                 kinds = dict.fromkeys(n.op_type for n in nodes)
                 notes.append(f"a part of {shortened(list(kinds))} is left, too: {one_line(e)}")
                 failed += group
@@ -311,13 +383,17 @@ class _Cutting:
             NetworkError: they have no conversion after all.
         """
         part = Walk(Builder(name), self.walk.opset, self.places, self.model.functions)
-        for n in inputs:
-            kind = static_type(self.walk.type_of(n))
+        computed = {o for n in nodes for o in n.output}
+        numbers = {n: self.walk.numbers[n] for n in read_by(nodes) if n in self.walk.numbers}
+        for n in (*inputs, *self._bringing(inputs, numbers.values())):
+            kind = known_type(self.walk.type_of(n), self.walk.texts)
             if kind is not None and self.walk.defined(n):
                 part.input(n, *kind)
         for n in dict.fromkeys((*read_by(nodes), *outputs)):
             if n in self.walk.constants:
                 part.define(n, self.walk.constants[n])
+            elif n in numbers and n not in inputs:
+                part.define(n, numbers[n])
         try:
             part.graph(nodes)
             return part.b.finish([part.output(o) for o in outputs], outputs)
@@ -326,9 +402,24 @@ class _Cutting:
         except Exception as e:  # a gap of ours must not end what the other engine runs
             raise NetworkError(f"{type(e).__name__}: {first_line(e)}") from e
 
+    def _bringing(self, inputs: Sequence[str], numbers: Iterable[Numbers]) -> list[str]:
+        """Inputs of the model that a part must be given, so that shapes say what symbols are."""
+        needed = {s for n in numbers for s in n.symbols}
+        values = [v for v in map(self._value, inputs) if v.sized]
+        more: list[str] = []
+        for name in self.inputs:
+            needed |= {*symbols_in(values)}
+            if says(values, needed):
+                break
+            value = self._value(name)
+            if name not in inputs and value.sized and needed & {*symbols_in([value])}:
+                values.append(value)
+                more.append(name)
+        return more
+
     def _reads(self, plan: Plan, number: int) -> list[str]:
-        """What a part reads, constants left out."""
-        return [i for i in read_by(plan.of(number)) if i not in self.walk.constants]
+        """What a part reads that is not known to it."""
+        return self._asks(plan.of(number), plan.ours[plan.groups[number][0]])
 
     def _writes(self, plan: Plan, number: int) -> tuple[str, ...]:
         """What of a part others read, or a run returns."""

@@ -1,7 +1,7 @@
 """Visiting the nodes of a graph and leaving those that have no conversion to another engine.
 
 What a left node computes is an input of the network, like any other, if its type and extents are
-known before a run. Else what reads it is left as well.
+known before a run, as numbers or as those that inputs have. Else what reads it is left as well.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
+from tilework.graph.onnx.context import ConstantNeeded
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import Problems
 from tilework.graph.onnx.protos import FunctionProto, NodeProto, TypeProto
 from tilework.graph.onnx.reads import reads
 from tilework.graph.onnx.scopes import Computed
-from tilework.graph.onnx.types import array_type, static_type, type_proto
+from tilework.graph.onnx.types import array_type, known_type, type_proto
 from tilework.graph.onnx.walk import Walk
-from tilework.graph.operators.base import ANY
-from tilework.index.extents import known_shape
+from tilework.graph.operators.base import ANY, ValueType
+from tilework.index.extents import Extent, typicals
 
 Infer = Callable[["Leaving", NodeProto], dict[str, TypeProto]]
 
@@ -34,6 +35,8 @@ class Leaving(Walk):
 
     Attributes:
         types: of what left nodes compute, and of inputs that no network can have; by name.
+        texts: extents that a run brings, by what stands for them in types.
+        reason: why the last node that could not be converted could not be.
     """
 
     def __init__(
@@ -47,6 +50,8 @@ class Leaving(Walk):
     ) -> None:
         super().__init__(b, opset, places, functions)
         self.types: dict[str, TypeProto] = {}
+        self.texts: dict[str, Extent] = {}
+        self.reason = ""
         self._used, self._infer = used, infer
 
     def convert(self, node: NodeProto) -> bool:
@@ -70,6 +75,7 @@ class Leaving(Walk):
         good &= not any(o in self.unoffered and o in self._used for o in node.output)
         good &= all(self._fits(o) for o in node.output)
         if not good:
+            self.reason = next((why for _, _, why in self._problems.found), "")
             self.forget(defined)
             for name in node.output:
                 self.unoffered.pop(name, None)
@@ -89,10 +95,10 @@ class Leaving(Walk):
     def given(self, name: str, kind: TypeProto) -> None:
         """Declare a value that is computed elsewhere."""
         self.types[name] = kind
-        static = static_type(kind)
-        if static is not None and static.dtype in ANY:
+        known = known_type(kind, self.texts)
+        if known is not None and known.dtype in ANY:
             own = f" {name}"  # no node of ours is called so
-            self.define(name, Computed(self.b.input(own, *static), (name,)))
+            self.define(name, Computed(self.b.input(own, *known), (name,)))
 
     def type_of(self, name: str) -> TypeProto:
         """What is known of a value's type; an empty one if nothing is."""
@@ -101,17 +107,27 @@ class Leaving(Walk):
         if name in self.types:
             return self.types[name]
         if name in self.values:
-            return type_proto(self.b.types[self.values[name]])
+            return type_proto(self.b.types[self.values[name]], self.texts)
         if name in self.constants:
             return array_type(self.constants[name])
+        if name in self.numbers:
+            known = self.numbers[name]
+            return type_proto(ValueType(known.shape, known.dtype), self.texts)
         return onnx.TypeProto()
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The extents of a value; None if they are not known."""
-        if name in self.values or name in self.constants:
-            return self.sizes(name)
-        static = static_type(self.types[name]) if name in self.types else None
-        return None if static is None else known_shape(static.shape)
+        """The extents of a value, typical ones of a range; None if they are not known."""
+        if name in self.values or name in self.constants or name in self.numbers:
+            return typicals(self.shape(name))
+        known = known_type(self.types[name], self.texts) if name in self.types else None
+        return None if known is None else typicals(known.shape)
+
+    def _value_needed(self, e: ConstantNeeded, node: NodeProto) -> None:
+        """As in any walk; but what data decide no range makes a constant."""
+        before = len(self.undecided)
+        super()._value_needed(e, node)
+        if self.sources_of([e.value]):
+            del self.undecided[before:]
 
     def _fits(self, name: str) -> bool:
         """Whether a result, if it is a constant, is one that the other engine knows as well."""

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
 from tilework.graph.onnx.context import RangesNeeded
-from tilework.graph.onnx.importer import convert, opened, telling
+from tilework.graph.onnx.cut import cut_model
+from tilework.graph.onnx.importer import opened, telling
 from tilework.graph.onnx.inputs import Values, shapes_declared, symbols_declared
 from tilework.graph.onnx.protos import ModelProto
 from tilework.graph.onnx.ranges import Given, Shapes, is_range, symbol_of
@@ -211,13 +212,13 @@ def _of_one_network(
     for _ in range(_TRIES):
         shapes = {**others, **{name: _text(one) for name, one in ranges.items()}, **equal}
         try:
-            convert(model, places, shapes, values or {})
+            cut_model(model, places, shapes, values or {}, ask=True)
         except RangesNeeded as e:
             if not any([_narrowed(ranges, equal, one) for one in e.comparisons]):
                 raise
         else:
             return shapes
-    convert(model, places, shapes, values or {})
+    cut_model(model, places, shapes, values or {}, ask=True)
     return shapes
 
 
