@@ -83,8 +83,8 @@ def test_arrays_are_handed_over_where_they_lie(twice, monkeypatch):
     seen = {}
     run = PartedModule.run_part
 
-    def watched(self, part, values):
-        found = run(self, part, values)
+    def watched(self, part, values, point):
+        found = run(self, part, values, point)
         for name in part.inputs:
             assert values[name].ctypes.data == seen.get(name, values[name].ctypes.data)
             assert values[name].ctypes.data % 64 == 0

@@ -3,8 +3,8 @@
 The cut is made in the file's own graph, for inputs of known shapes or shapes within ranges. A node
 is left that has no conversion, or that reads what has no extents before a run; then nodes of ours
 are given away that are not worth a part of their own (`levels`). Values that are known at import
-are constants of every part that reads them, whoever computed them; what follows from extents that a
-run brings is computed by a part, and known to those of ours.
+are constants of every part that reads them, whoever computed them; what follows from extents that
+a run brings is computed by a part, and known to those of ours.
 
 Ranges lose no work of ours: a node that becomes something else from run to run asks for narrower
 ones, and what is a network at typical values, or a product there, is left over no range.
@@ -12,52 +12,32 @@ ones, and what is a network at typical values, or a product there, is left over 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
 
-import numpy as np
-
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
-from tilework.graph.onnx.context import RangesNeeded, ShapesRefused, ValuesNeeded
+from tilework.graph.onnx.context import ShapesRefused, ValuesNeeded
 from tilework.graph.onnx.files import ReadModel
-from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
-from tilework.graph.onnx.infer import output_types
+from tilework.graph.onnx.importer import convert, opened, telling
 from tilework.graph.onnx.inputs import Values, at_typical
-from tilework.graph.onnx.leave import Leaving
-from tilework.graph.onnx.levels import Nodes, Plan, together, worthwhile
+from tilework.graph.onnx.levels import Plan, together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
 from tilework.graph.onnx.numbers import Numbers
-from tilework.graph.onnx.operations import PRODUCTS, operations
+from tilework.graph.onnx.operations import operations, worth_a_part
 from tilework.graph.onnx.places import Places
-from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
-from tilework.graph.onnx.ranges import Loose, Shapes, extent_of, shapes_of, symbols_given
-from tilework.graph.onnx.reads import in_order, read_by, reads
-from tilework.graph.onnx.scopes import initial_constants
+from tilework.graph.onnx.protos import ModelProto, NodeProto
+from tilework.graph.onnx.ranges import Loose, Shapes, shapes_of, symbols_given
+from tilework.graph.onnx.reads import read_by
 from tilework.graph.onnx.submodels import submodel
-from tilework.graph.onnx.types import bound_type, is_ours, known_type, part_value
-from tilework.graph.onnx.walk import Walk, operator_name
+from tilework.graph.onnx.types import known_type, part_value
+from tilework.graph.onnx.visited import Visited
+from tilework.graph.onnx.walk import Walk
 from tilework.graph.parts import OurPart, Parts, TheirPart
 from tilework.runtime.left import Left
 from tilework.runtime.other import OtherModel, shortened
 from tilework.runtime.parts_image import PartValue, says, symbols_in
-
-_MANY = 2**16
-"""Elements whose computing is worth a part, whatever is computed."""
-
-_HEAVY = PRODUCTS | {
-    "BatchNormalization", "GlobalAveragePool", "GroupNormalization", "InstanceNormalization",
-    "LayerNormalization", "LogSoftmax", "MaxPool", "AveragePool", "RMSNormalization", "Softmax",
-}  # fmt: skip
-"""Operators that are worth a part of ours."""
-
-_MOVES = {
-    "Cast", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
-    "Pad", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-}  # fmt: skip
-"""Operators that compute nothing: not worth one, however much they move."""
 
 
 def cut(
@@ -119,141 +99,8 @@ def _inlined(model: ModelProto) -> ModelProto:
         return model
 
 
-class _Cutting:
-    """One model while it is cut.
-
-    Args:
-        refused: why it is no network of ours.
-    """
-
-    def __init__(
-        self,
-        model: ModelProto,
-        places: Places | None,
-        shapes: Shapes,
-        values: Values,
-        refused: NetworkError,
-    ) -> None:
-        self.model, self.places, self.refused = model, places, refused
-        self.left_any = False
-        self.refusing: set[int] = set()  # nodes that are left whatever they read
-        self.reasons: dict[int, str] = {}  # why nodes are left, by number
-        forced: set[str] = set()
-        while True:
-            self._begin(shapes, values)
-            self.all, lists = self._visited(forced)
-            if not lists:
-                break
-            forced |= lists  # what is no tensor is handed over by the engine that has made it
-
-    def _begin(self, shapes: Shapes, values: Values) -> None:
-        """Define constants and inputs."""
-        model, graph = self.model, self.model.graph
-        self.name = graph.name or "model"
-        self.outputs = tuple(o.name for o in graph.output)
-        used = {i for n in graph.node for i in reads(n)} | set(self.outputs)
-        self.walk = Leaving(
-            Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer
-        )
-        for name, array in initial_constants(graph, self.walk):
-            self.walk.define(name, np.array(array))  # a view would keep all bytes of the file
-        self.inputs = self._define_inputs(shapes, values)
-        self.given = dict(self.walk.constants)
-
-    def _infer(self, walk: Leaving, node: NodeProto) -> dict[str, TypeProto]:
-        types = {n: walk.type_of(n) for n in reads(node)}
-        return output_types(node, types, walk.constants, self.model)
-
-    def _define_inputs(self, shapes: Shapes, values: Values) -> tuple[str, ...]:
-        """Declare the inputs; the names of those that a run takes."""
-        inputs = [i for i in self.model.graph.input if i.name not in self.walk.constants]
-        others = [i for i in inputs if i.name not in values and not is_ours(i.type)]
-        names = {i.name for i in others}
-        rest = {n: s for n, s in shapes.items() if n not in names}
-        define_inputs(self.walk, [i for i in inputs if i.name not in names], rest, values)
-        ranges = symbols_given(shapes)
-        for i in others:
-            given = shapes.get(i.name)
-            shape = None
-            if given is not None:
-                shape = [extent_of(i.name, n, ranges) if isinstance(n, str) else n for n in given]
-            self.walk.types[i.name] = bound_type(i.type, shape, self.walk.texts)
-        return tuple(i.name for i in inputs if i.name not in values)
-
-    def _visited(self, forced: set[str]) -> tuple[Nodes, set[str]]:
-        """Visit all nodes, and note who runs those that must run.
-
-        Args:
-            forced: values that must be left.
-
-        Returns:
-            The nodes; and sequences of ours that the other engine reads, or a run returns.
-        """
-        lists: set[str] = set()
-        walk = self.walk
-        kinds: dict[int, bool] = {}
-        nodes = in_order(list(self.model.graph.node))
-        for number, node in enumerate(nodes):
-            shaped = all(walk.defined(i) or i not in walk.types for i in reads(node))
-            kinds[number] = forced.isdisjoint(node.output) and walk.convert(node)
-            if not kinds[number]:
-                self.left_any = True
-                self.reasons[number] = walk.reason
-                lists.update(i for i in reads(node) if i in walk.lists)
-                walk.leave(node)
-                if shaped and forced.isdisjoint(node.output):
-                    self.refusing.add(number)
-        if not self.outputs:
-            raise NetworkError("the file is corrupt: the network has no outputs")
-        for name in self.outputs:
-            if name in walk.lists:
-                lists.add(name)
-            elif not walk.defined(name) and name not in walk.types:
-                raise NetworkError(f"the file is corrupt: its output '{name}' is never computed")
-        maker = {o: n for n, node in enumerate(nodes) for o in node.output if o}
-        live: set[int] = set()
-        stack = list(self.outputs)
-        while stack:
-            at = maker.get(name := stack.pop())
-            if at is not None and at not in live and name not in walk.constants:
-                live.add(at)
-                stack += reads(nodes[at])
-        running = Nodes()
-        place: dict[int, int] = {}
-        for number in sorted(live):
-            before = {
-                maker[i] for i in reads(nodes[number]) if i not in walk.constants and i in maker
-            }
-            place[number] = len(running.nodes)
-            running.nodes.append(nodes[number])
-            running.producers.append(sorted(place[b] for b in before))
-            running.ours.append(kinds[number])
-            if number in self.refusing:
-                running.refused[operator_name(nodes[number])] = None
-        return running, lists
-
-    def require_no_less_than(self, other: _Cutting) -> None:
-        """Refuse ranges over which too much is left.
-
-        Args:
-            other: the same at a point.
-
-        Raises:
-            RangesNeeded: narrower ranges may do.
-            NetworkError: it is something else.
-        """
-        if self.walk.undecided:
-            raise RangesNeeded(one_line(self.refused), self.walk.undecided) from self.refused
-        if not self.left_any or not other.left_any:
-            raise self.refused
-        lost = [n for n in self.reasons if n not in other.reasons]
-        nodes = in_order(list(self.model.graph.node))
-        if any(nodes[n].op_type in _HEAVY for n in lost):
-            why = f"{operator_name(nodes[lost[0]])} ('{nodes[lost[0]].name}')"
-            raise NetworkError(
-                f"over ranges more would be left to another engine: {why}: "
-                f"{self.reasons[lost[0]]}; {one_line(self.refused)}"
-            ) from self.refused
+class _Cutting(Visited):
+    """One model while it is cut."""
 
     # ------------------------------------------------------------ who runs what
 
@@ -283,7 +130,7 @@ class _Cutting:
         while True:
             live = self._live(ours)
             groups = ([n for n in g if n in live] for g in together(ours, producers))
-            plan = Plan(self.all.nodes, ours, [g for g in groups if g])
+            plan = Plan(self.all.nodes, ours, [g for g in groups if g], self._reads)
             networks, failed = self._networks(plan, notes)
             if not failed:
                 break
@@ -334,12 +181,7 @@ class _Cutting:
 
     def _worth(self, group: Sequence[int]) -> bool:
         """Whether it pays that some nodes are ours, which run together."""
-        nodes = [self.all.nodes[n] for n in group]
-        if any(n.op_type in _HEAVY for n in nodes):
-            return True
-        computing = [n for n in nodes if n.op_type not in _MOVES]
-        shapes = (self.walk.shape_of(o) for n in computing for o in n.output if o)
-        return sum(math.prod(s) for s in shapes if s is not None) >= _MANY
+        return worth_a_part([self.all.nodes[n] for n in group], self.walk.shape_of)
 
     def _left(self, ours: Sequence[bool]) -> Left:
         counted = [operations(n, self.walk.shape_of) for n in self.all.nodes]
@@ -359,7 +201,7 @@ class _Cutting:
             if not plan.ours[group[0]]:
                 continue
             nodes, writes = plan.of(number), self._writes(plan, number)
-            inputs = self._reads(plan, number)
+            inputs = plan.reads[number]
             try:
                 networks[number] = self._network(f"{self.name}.{number}", nodes, inputs, writes)
             except NetworkError as e:
@@ -383,9 +225,8 @@ class _Cutting:
             NetworkError: they have no conversion after all.
         """
         part = Walk(Builder(name), self.walk.opset, self.places, self.model.functions)
-        computed = {o for n in nodes for o in n.output}
         numbers = {n: self.walk.numbers[n] for n in read_by(nodes) if n in self.walk.numbers}
-        for n in (*inputs, *self._bringing(inputs, numbers.values())):
+        for n in inputs:
             kind = known_type(self.walk.type_of(n), self.walk.texts)
             if kind is not None and self.walk.defined(n):
                 part.input(n, *kind)
@@ -417,16 +258,18 @@ class _Cutting:
                 more.append(name)
         return more
 
-    def _reads(self, plan: Plan, number: int) -> list[str]:
-        """What a part reads that is not known to it."""
-        return self._asks(plan.of(number), plan.ours[plan.groups[number][0]])
+    def _reads(self, nodes: Sequence[NodeProto], mine: bool) -> list[str]:
+        """What a part reads that is not known to it; ours also what says what symbols are."""
+        asked = self._asks(nodes, mine)
+        numbers = [self.walk.numbers[n] for n in read_by(nodes) if n in self.walk.numbers]
+        return [*asked, *self._bringing(asked, numbers)] if mine else asked
 
     def _writes(self, plan: Plan, number: int) -> tuple[str, ...]:
         """What of a part others read, or a run returns."""
         wanted = set(self.outputs)
         for other in range(len(plan.groups)):
             if other != number:
-                wanted.update(self._reads(plan, other))
+                wanted.update(plan.reads[other])
         outputs = (o for n in plan.of(number) for o in n.output if o)
         return tuple(o for o in outputs if o in wanted and o not in self.walk.constants)
 
@@ -438,7 +281,7 @@ class _Cutting:
             outputs = (*outputs, *constant)
         return submodel(
             plan.of(number),
-            {n: self.walk.type_of(n) for n in self._reads(plan, number)},
+            {n: self.walk.type_of(n) for n in plan.reads[number]},
             {n: self.walk.type_of(n) for n in outputs},
             self.walk.constants,
             self.model,

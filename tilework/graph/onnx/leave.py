@@ -60,6 +60,7 @@ class Leaving(Walk):
         Raises:
             NetworkError: the graph is corrupt.
         """
+        self.reason = ""
         missing = [i for i in reads(node) if not self.defined(i)]
         undefined = [i for i in missing if i not in self.types]
         if undefined:

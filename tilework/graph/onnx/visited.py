@@ -1,0 +1,166 @@
+"""Visit the nodes of a model of which another engine may run some, and note who can run which."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilework.errors import NetworkError
+from tilework.graph.ir import Builder
+from tilework.graph.onnx.context import RangesNeeded
+from tilework.graph.onnx.importer import define_inputs, opset_of
+from tilework.graph.onnx.infer import output_types
+from tilework.graph.onnx.inputs import Values
+from tilework.graph.onnx.leave import Leaving
+from tilework.graph.onnx.levels import Nodes
+from tilework.graph.onnx.messages import one_line
+from tilework.graph.onnx.operations import HEAVY
+from tilework.graph.onnx.places import Places
+from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
+from tilework.graph.onnx.ranges import Shapes, extent_of, symbols_given
+from tilework.graph.onnx.reads import in_order, reads
+from tilework.graph.onnx.scopes import initial_constants
+from tilework.graph.onnx.types import bound_type, is_ours
+from tilework.graph.onnx.walk import operator_name
+
+
+class Visited:
+    """A model whose nodes were visited, and what became of them.
+
+    Args:
+        refused: why it is no network of ours.
+
+    Attributes:
+        walk: what names mean.
+        all: the nodes that must run.
+        inputs, outputs: what a run takes and returns, in order.
+        given: constants of the file, by name.
+    """
+
+    def __init__(
+        self,
+        model: ModelProto,
+        places: Places | None,
+        shapes: Shapes,
+        values: Values,
+        refused: NetworkError,
+    ) -> None:
+        self.model, self.places, self.refused = model, places, refused
+        self.left_any = False
+        self.refusing: set[int] = set()  # nodes that are left whatever they read
+        self.reasons: dict[int, str] = {}  # why nodes are left, by number
+        forced: set[str] = set()
+        while True:
+            self._begin(shapes, values)
+            self.all, lists = self._visited(forced)
+            if not lists:
+                break
+            forced |= lists  # what is no tensor is handed over by the engine that has made it
+
+    def _begin(self, shapes: Shapes, values: Values) -> None:
+        """Define constants and inputs."""
+        model, graph = self.model, self.model.graph
+        self.name = graph.name or "model"
+        self.outputs = tuple(o.name for o in graph.output)
+        used = {i for n in graph.node for i in reads(n)} | set(self.outputs)
+        self.walk = Leaving(
+            Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer
+        )
+        for name, array in initial_constants(graph, self.walk):
+            self.walk.define(name, np.array(array))  # a view would keep all bytes of the file
+        self.inputs = self._define_inputs(shapes, values)
+        self.given = dict(self.walk.constants)
+
+    def _infer(self, walk: Leaving, node: NodeProto) -> dict[str, TypeProto]:
+        types = {n: walk.type_of(n) for n in reads(node)}
+        return output_types(node, types, walk.constants, self.model)
+
+    def _define_inputs(self, shapes: Shapes, values: Values) -> tuple[str, ...]:
+        """Declare the inputs; the names of those that a run takes."""
+        inputs = [i for i in self.model.graph.input if i.name not in self.walk.constants]
+        others = [i for i in inputs if i.name not in values and not is_ours(i.type)]
+        names = {i.name for i in others}
+        rest = {n: s for n, s in shapes.items() if n not in names}
+        define_inputs(self.walk, [i for i in inputs if i.name not in names], rest, values)
+        ranges = symbols_given(shapes)
+        for i in others:
+            given = shapes.get(i.name)
+            shape = None
+            if given is not None:
+                shape = [extent_of(i.name, n, ranges) if isinstance(n, str) else n for n in given]
+            self.walk.types[i.name] = bound_type(i.type, shape, self.walk.texts)
+        return tuple(i.name for i in inputs if i.name not in values)
+
+    def _visited(self, forced: set[str]) -> tuple[Nodes, set[str]]:
+        """Visit all nodes, and note who runs those that must run.
+
+        Args:
+            forced: values that must be left.
+
+        Returns:
+            The nodes; and sequences of ours that the other engine reads, or a run returns.
+        """
+        lists: set[str] = set()
+        walk = self.walk
+        kinds: dict[int, bool] = {}
+        nodes = in_order(list(self.model.graph.node))
+        for number, node in enumerate(nodes):
+            shaped = all(walk.defined(i) or i not in walk.types for i in reads(node))
+            kinds[number] = forced.isdisjoint(node.output) and walk.convert(node)
+            if not kinds[number]:
+                self.left_any = True
+                self.reasons[number] = walk.reason
+                lists.update(i for i in reads(node) if i in walk.lists)
+                walk.leave(node)
+                if shaped and forced.isdisjoint(node.output):
+                    self.refusing.add(number)
+        if not self.outputs:
+            raise NetworkError("the file is corrupt: the network has no outputs")
+        for name in self.outputs:
+            if name in walk.lists:
+                lists.add(name)
+            elif not walk.defined(name) and name not in walk.types:
+                raise NetworkError(f"the file is corrupt: its output '{name}' is never computed")
+        maker = {o: n for n, node in enumerate(nodes) for o in node.output if o}
+        live: set[int] = set()
+        stack = list(self.outputs)
+        while stack:
+            at = maker.get(name := stack.pop())
+            if at is not None and at not in live and name not in walk.constants:
+                live.add(at)
+                stack += reads(nodes[at])
+        running = Nodes()
+        place: dict[int, int] = {}
+        for number in sorted(live):
+            before = {
+                maker[i] for i in reads(nodes[number]) if i not in walk.constants and i in maker
+            }
+            place[number] = len(running.nodes)
+            running.nodes.append(nodes[number])
+            running.producers.append(sorted(place[b] for b in before))
+            running.ours.append(kinds[number])
+            if number in self.refusing:
+                running.refused[operator_name(nodes[number])] = None
+        return running, lists
+
+    def require_no_less_than(self, other: Visited) -> None:
+        """Refuse ranges over which too much is left.
+
+        Args:
+            other: the same at a point.
+
+        Raises:
+            RangesNeeded: narrower ranges may do.
+            NetworkError: it is something else.
+        """
+        if self.walk.undecided:
+            raise RangesNeeded(one_line(self.refused), self.walk.undecided) from self.refused
+        if not self.left_any or not other.left_any:
+            raise self.refused
+        lost = [n for n in self.reasons if n not in other.reasons]
+        nodes = in_order(list(self.model.graph.node))
+        if any(nodes[n].op_type in HEAVY for n in lost):
+            why = f"{operator_name(nodes[lost[0]])} ('{nodes[lost[0]].name}')"
+            raise NetworkError(
+                f"over ranges more would be left to another engine: {why}: "
+                f"{self.reasons[lost[0]]}; {one_line(self.refused)}"
+            ) from self.refused
