@@ -207,7 +207,7 @@ class PartedModule:
         rows: list[KernelTime] = []
         for number, part in enumerate(self.image.parts):
             if isinstance(part.runner, Module):
-                mine = {s.name: point[s.name] for s in part.runner.symbols}
+                mine = {s.name: point[s.name] for s in part.runner.symbols if s.name in point}
                 rows += part.runner.profile(repeat, count, mine)
             else:
                 what = f"{version()}: {', '.join(part.runner.model.operators)}"
@@ -224,7 +224,7 @@ class PartedModule:
             f"{self.name} for {self.target}, {threads}",
             *(f"  input  {_value_text(v)}" for v in self.inputs.values()),
             *(f"  output {_value_text(v)}" for v in self.outputs),
-            *(f"  symbol {range_text(s)}" for s in self.symbols),
+            *(f"  symbol {range_text(s)}" for s in self.image.symbols),
             f"  {len(self.image.parts)} parts, {ours} of them ours; {tuned_text(self.report)}",
             f"  {self.left}",
             *(f"  {note}" for note in self.image.notes),

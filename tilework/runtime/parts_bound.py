@@ -52,6 +52,13 @@ class BoundParts:
     def _ours(self, image: PartsImage, part: Part, threads: int) -> Callable[[], None]:
         runner = part.runner
         assert isinstance(runner, Module)
+        if any(n not in self._values for n in part.inputs):  # its extents are known in a run
+
+            def unbound() -> None:
+                results = runner.run({n: self._values[n] for n in part.inputs})
+                self._values.update(zip(part.outputs, results, strict=True))
+
+            return unbound
         ready = {
             n: ready_copy(f"input {n}", a, a.shape, str(a.dtype))
             for n, a in ((n, self._values[n]) for n in part.inputs)

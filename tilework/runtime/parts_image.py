@@ -41,10 +41,20 @@ class PartValue:
         return self.shape is not None and None not in self.shape and "(" not in self.dtype
 
     def at(self, point: Point) -> tuple[int | None, ...] | None:
-        """Its extents at a point."""
+        """Its extents at a point, None for those of which it does not say all symbols."""
         if self.shape is None:
             return None
-        return tuple([n.value(point) if isinstance(n, Symbolic) else n for n in self.shape])
+        known = point.keys()
+        return tuple(
+            [
+                n
+                if not isinstance(n, Symbolic)
+                else n.value(point)
+                if known >= {*n.symbols}
+                else None
+                for n in self.shape
+            ]
+        )
 
     def known_at(self, point: Point) -> list[int]:
         """The same of a sized value."""

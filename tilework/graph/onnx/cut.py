@@ -80,10 +80,13 @@ def cut_model(
         if ask and isinstance(e, ValuesNeeded):
             raise
         inlined = _inlined(model)
-        cutting = _Cutting(inlined, places, shapes, values, e)
-        if symbols := symbols_given(shapes):
-            at = at_typical(inlined.graph.input, shapes, symbols)
-            cutting.require_no_less_than(_Cutting(inlined, places, at, values, e))
+        symbols = symbols_given(shapes)
+        if not symbols:
+            return _Cutting(inlined, places, shapes, values, e).result()
+        here = at_typical(inlined.graph.input, shapes, symbols)
+        at = Visited(inlined, places, here, values, e)
+        cutting = _Cutting(inlined, places, shapes, values, e, at if at.left_any else None)
+        cutting.require_no_less_than(at)
         return cutting.result()
 
 
@@ -166,7 +169,7 @@ class _Cutting(Visited):
             return set(range(len(ours)))
         maker = {o: n for n, node in enumerate(self.all.nodes) for o in node.output if o}
         live: set[int] = set()
-        stack = list(self.outputs)
+        stack = [*self.outputs, *self.walk.bearers]
         while stack:
             at = maker.get(name := stack.pop())
             if at is not None and at not in live and name not in self.walk.constants:
@@ -248,7 +251,7 @@ class _Cutting(Visited):
         needed = {s for n in numbers for s in n.symbols}
         values = [v for v in map(self._value, inputs) if v.sized]
         more: list[str] = []
-        for name in self.inputs:
+        for name in (*self.inputs, *self.walk.bearers):
             needed |= {*symbols_in(values)}
             if says(values, needed):
                 break
@@ -293,10 +296,10 @@ class _Cutting(Visited):
         names = dict.fromkeys((*self.outputs, *more))
         inputs = {n: self.walk.type_of(n) for n in self.inputs}
         return submodel(
-            list(self.model.graph.node),
+            self.nodes,
             inputs,
             {n: self.walk.type_of(n) for n in names},
-            self.given,
+            {**{n: a for n, a in self.walk.constants.items() if n[:1] == " "}, **self.given},
             self.model,
             self.places,
             "whole.weights",

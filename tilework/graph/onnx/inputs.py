@@ -22,7 +22,7 @@ from tilework.graph.onnx.symbols import evaluated, names_in, unbound
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY, ValueType
 from tilework.graph.undecided import undecided_reason
-from tilework.index.extents import Extent, typical
+from tilework.index.extents import Extent, typicals
 from tilework.index.symbols import Symbolic, Undecided, range_of
 
 ELEMENT_TYPES = ANY
@@ -330,8 +330,9 @@ def at_typical(
     at: dict[str, tuple[int, ...]] = {}
     for name, what in shapes.items():
         if name in names and isinstance(what, str):
-            at[name] = (typical(symbols[name]),)
+            at[name] = typicals((symbols[name],))
         elif name in names:
-            each = (extent_of(name, n, symbols) if isinstance(n, str) else n for n in what)
-            at[name] = tuple(map(typical, each))
+            at[name] = typicals(
+                extent_of(name, n, symbols) if isinstance(n, str) else n for n in what
+            )
     return at

@@ -6,22 +6,32 @@ known before a run, as numbers or as those that inputs have. Else what reads it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
+from tilework.dtypes import is_integer
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder
 from tilework.graph.onnx.context import ConstantNeeded
+from tilework.graph.onnx.convert.random import CONVERTERS as RANDOM
+from tilework.graph.onnx.numbers import Numbers
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.problems import Problems
 from tilework.graph.onnx.protos import FunctionProto, NodeProto, TypeProto
-from tilework.graph.onnx.reads import reads
+from tilework.graph.onnx.reads import reads, within
 from tilework.graph.onnx.scopes import Computed
-from tilework.graph.onnx.types import array_type, known_type, type_proto
+from tilework.graph.onnx.types import array_type, extents_in, known_type, type_proto, type_text
 from tilework.graph.onnx.walk import Walk
 from tilework.graph.operators.base import ANY, ValueType
-from tilework.index.extents import Extent, typicals
+from tilework.index.extents import Extent, known_shape, typicals
+from tilework.index.symbols import Symbol, Symbolic, is_static
+
+_FEW = 16
+"""Numbers that may each be a symbol."""
+_MOST = 1024
+"""Up to which number a symbol is taken to go that follows from shapes, at least."""
 
 Infer = Callable[["Leaving", NodeProto], dict[str, TypeProto]]
 
@@ -32,11 +42,17 @@ class Leaving(Walk):
     Args:
         used: names that somebody reads.
         infer: the types of a left node's outputs, as far as they are known.
+        at: the same walk at typical values, where ranges are given: extents that follow from
+            shapes by other than whole polynomials get symbols of their own then.
+        ranges: of these symbols, as far as they were narrowed; learns those that are made.
 
     Attributes:
         types: of what left nodes compute, and of inputs that no network can have; by name.
         texts: extents that a run brings, by what stands for them in types.
         reason: why the last node that could not be converted could not be.
+        follows: whether that is because what it computes has symbols of its own.
+        measured: numbers that follow from shapes so, each a symbol, by the value that holds them.
+        bearers: values whose extents are such symbols.
     """
 
     def __init__(
@@ -47,11 +63,17 @@ class Leaving(Walk):
         functions: Iterable[FunctionProto],
         used: Collection[str],
         infer: Infer,
+        at: Leaving | None,
+        ranges: dict[str, Symbol],
     ) -> None:
         super().__init__(b, opset, places, functions)
         self.types: dict[str, TypeProto] = {}
         self.texts: dict[str, Extent] = {}
-        self.reason = ""
+        self.reason, self.follows = "", False
+        self._decided = 0
+        self.measured: dict[str, Numbers] = {}
+        self.bearers: list[str] = []
+        self._at, self._ranges = at, ranges
         self._used, self._infer = used, infer
 
     def convert(self, node: NodeProto) -> bool:
@@ -60,7 +82,8 @@ class Leaving(Walk):
         Raises:
             NetworkError: the graph is corrupt.
         """
-        self.reason = ""
+        self.reason, self.follows = "", False
+        self._decided = len(self.undecided)
         missing = [i for i in reads(node) if not self.defined(i)]
         undefined = [i for i in missing if i not in self.types]
         if undefined:
@@ -75,6 +98,8 @@ class Leaving(Walk):
         good = not self._problems.found
         good &= not any(o in self.unoffered and o in self._used for o in node.output)
         good &= all(self._fits(o) for o in node.output)
+        if good and any(self._measurable(o) for o in node.output):
+            good, self.follows = False, True
         if not good:
             self.reason = next((why for _, _, why in self._problems.found), "")
             self.forget(defined)
@@ -90,16 +115,70 @@ class Leaving(Walk):
     def leave(self, node: NodeProto) -> None:
         """Take a node's outputs for inputs of the network where they can be."""
         types = self._infer(self, node)
+        of_shapes = self._of_shapes(node)
         for name in (o for o in node.output if o):
-            self.given(name, types[name])
+            if of_shapes:
+                types[name] = self._with_symbols(name, types[name])
+            self.given(name, types[name], () if of_shapes else (name,))
+        if of_shapes and all(self.defined(o) for o in node.output if o):
+            del self.undecided[self._decided :]  # what it becomes, each run computes
 
-    def given(self, name: str, kind: TypeProto) -> None:
-        """Declare a value that is computed elsewhere."""
+    def given(self, name: str, kind: TypeProto, sources: tuple[str, ...]) -> None:
+        """Declare a value that is computed elsewhere, of values that have some sources."""
         self.types[name] = kind
         known = known_type(kind, self.texts)
-        if known is not None and known.dtype in ANY:
+        if name in self.measured:
+            self.define(name, self.measured[name])
+        elif known is not None and known.dtype in ANY:
             own = f" {name}"  # no node of ours is called so
-            self.define(name, Computed(self.b.input(own, *known), (name,)))
+            self.define(name, Computed(self.b.input(own, *known), sources))
+
+    def _of_shapes(self, node: NodeProto) -> bool:
+        """Whether what a node computes follows from shapes alone."""
+        return (
+            self._at is not None
+            and all(self.defined(i) for i in reads(node))
+            and not self.sources_of(reads(node))
+            and not any(n.op_type in RANDOM for n in within([node]))
+        )
+
+    def _measurable(self, name: str) -> bool:
+        """Whether a value is a few numbers that a run computes from shapes alone."""
+        if self._at is None or name not in self.values or name in self.constants:
+            return False
+        kind = self.b.types[self.values[name]]
+        few = is_static(kind.shape) and math.prod(known_shape(kind.shape)) <= _FEW
+        return few and name in self._at.constants and not self.sources_of([name])
+
+    def _with_symbols(self, name: str, kind: TypeProto) -> TypeProto:
+        """The type of what follows from shapes, with symbols for extents that are not known.
+
+        Whole numbers are symbols themselves.
+        """
+        shape = None if self._at is None else self._at.shape_of(name)
+        dtype = type_text(kind)
+        if self._at is None or shape is None or dtype not in ANY:
+            return kind
+        known = known_type(kind, self.texts)
+        if known is None:
+            dims = extents_in(kind, self.texts) or (None,) * len(shape)
+            extents = [
+                self._symbol(f"{name}_{d}", n) if extent is None else extent
+                for d, (n, extent) in enumerate(zip(shape, dims, strict=True))
+            ]
+            known = ValueType(tuple(extents), dtype)
+            self.bearers.append(name)
+        values = self._at.constants.get(name)
+        few = values is not None and 0 < values.size <= _FEW and values.min() >= 0
+        if values is not None and few and is_integer(dtype) and is_static(known.shape):
+            items = [self._symbol(f"{name}_{d}", int(n)) for d, n in enumerate(values.flat)]
+            self.measured[name] = Numbers(tuple(items), values.shape, dtype)
+        return type_proto(known, self.texts)
+
+    def _symbol(self, name: str, seen: int) -> Extent:
+        """A symbol for what follows from shapes, and was a number at typical values."""
+        fresh = Symbol(name, min(seen, 1), max(_MOST, 4 * seen), (seen,))
+        return Symbolic.of({(self._ranges.setdefault(name, fresh),): 1})
 
     def type_of(self, name: str) -> TypeProto:
         """What is known of a value's type; an empty one if nothing is."""

@@ -27,13 +27,13 @@ def known_type(kind: TypeProto, extents: Mapping[str, Extent]) -> ValueType | No
     number = tensor.elem_type
     if not kind.HasField("tensor_type") or not number or not tensor.HasField("shape"):
         return None
-    shape = _shape(kind, extents)
+    shape = extents_in(kind, extents)
     if number == messages().TensorProto.STRING or None in shape:
         return None
     return ValueType(tuple(n for n in shape if n is not None), str(numpy_type(number)))
 
 
-def _shape(kind: TypeProto, extents: Mapping[str, Extent]) -> tuple[Extent | None, ...]:
+def extents_in(kind: TypeProto, extents: Mapping[str, Extent]) -> tuple[Extent | None, ...]:
     """The extents of a tensor, None for those that are not known."""
     return tuple(
         int(d.dim_value) if d.HasField("dim_value") else extents.get(d.dim_param)
@@ -146,4 +146,4 @@ def part_value(name: str, kind: TypeProto, extents: Mapping[str, Extent]) -> Par
     text = type_text(kind)
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return PartValue(name, None, text)
-    return PartValue(name, _shape(kind, extents), text)
+    return PartValue(name, extents_in(kind, extents), text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from tilework.errors import NetworkError
@@ -13,14 +15,17 @@ from tilework.graph.onnx.inputs import Values
 from tilework.graph.onnx.leave import Leaving
 from tilework.graph.onnx.levels import Nodes
 from tilework.graph.onnx.messages import one_line
+from tilework.graph.onnx.narrow import TRIES, narrower
 from tilework.graph.onnx.operations import HEAVY
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
-from tilework.graph.onnx.ranges import Shapes, extent_of, symbols_given
+from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
 from tilework.graph.onnx.reads import in_order, reads
 from tilework.graph.onnx.scopes import initial_constants
-from tilework.graph.onnx.types import bound_type, is_ours
+from tilework.graph.onnx.types import bound_type, is_ours, type_proto
 from tilework.graph.onnx.walk import operator_name
+from tilework.graph.operators import ValueType
+from tilework.index.symbols import Symbol
 
 
 class Visited:
@@ -28,6 +33,7 @@ class Visited:
 
     Args:
         refused: why it is no network of ours.
+        at: the same at typical values, where ranges are given and something is left there, too.
 
     Attributes:
         walk: what names mean.
@@ -43,28 +49,39 @@ class Visited:
         shapes: Shapes,
         values: Values,
         refused: NetworkError,
+        at: Visited | None = None,
     ) -> None:
+        self._at: Leaving | None = None if at is None else at.walk
+        self._ranges: dict[str, Symbol] = {}
+        self.walk: Leaving
         self.model, self.places, self.refused = model, places, refused
-        self.left_any = False
-        self.refusing: set[int] = set()  # nodes that are left whatever they read
-        self.reasons: dict[int, str] = {}  # why nodes are left, by number
         forced: set[str] = set()
-        while True:
+        for more in range(TRIES, -1, -1):
             self._begin(shapes, values)
             self.all, lists = self._visited(forced)
-            if not lists:
-                break
             forced |= lists  # what is no tensor is handed over by the engine that has made it
+            if not lists and not (more and self._narrower()):
+                break
+
+    def _narrower(self) -> bool:
+        """Narrow the ranges of symbols that follow from shapes, if nodes ask for it."""
+        equal: dict[str, Given] = {}
+        less = [narrower(self._ranges, equal, one) for one in self.walk.undecided]
+        return any(less) and not equal
 
     def _begin(self, shapes: Shapes, values: Values) -> None:
         """Define constants and inputs."""
+        self.left_any = False
+        self.refusing: set[int] = set()  # nodes that are left whatever they read
+        self.reasons: dict[int, str] = {}  # why nodes are left, by number
         model, graph = self.model, self.model.graph
         self.name = graph.name or "model"
         self.outputs = tuple(o.name for o in graph.output)
         used = {i for n in graph.node for i in reads(n)} | set(self.outputs)
         self.walk = Leaving(
-            Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer
-        )
+            Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer,
+            self._at, self._ranges,
+        )  # fmt: skip
         for name, array in initial_constants(graph, self.walk):
             self.walk.define(name, np.array(array))  # a view would keep all bytes of the file
         self.inputs = self._define_inputs(shapes, values)
@@ -102,7 +119,7 @@ class Visited:
         lists: set[str] = set()
         walk = self.walk
         kinds: dict[int, bool] = {}
-        nodes = in_order(list(self.model.graph.node))
+        nodes = [*in_order(list(self.model.graph.node))]
         for number, node in enumerate(nodes):
             shaped = all(walk.defined(i) or i not in walk.types for i in reads(node))
             kinds[number] = forced.isdisjoint(node.output) and walk.convert(node)
@@ -111,8 +128,12 @@ class Visited:
                 self.reasons[number] = walk.reason
                 lists.update(i for i in reads(node) if i in walk.lists)
                 walk.leave(node)
-                if shaped and forced.isdisjoint(node.output):
+                if shaped and forced.isdisjoint(node.output) and not walk.follows:
                     self.refusing.add(number)
+        for node in [m for name in walk.measured for m in self._measuring(name)]:
+            kinds[len(nodes)] = False
+            nodes.append(node)
+        self.nodes = nodes
         if not self.outputs:
             raise NetworkError("the file is corrupt: the network has no outputs")
         for name in self.outputs:
@@ -122,7 +143,7 @@ class Visited:
                 raise NetworkError(f"the file is corrupt: its output '{name}' is never computed")
         maker = {o: n for n, node in enumerate(nodes) for o in node.output if o}
         live: set[int] = set()
-        stack = list(self.outputs)
+        stack = [*self.outputs, *walk.bearers]
         while stack:
             at = maker.get(name := stack.pop())
             if at is not None and at not in live and name not in walk.constants:
@@ -142,6 +163,24 @@ class Visited:
                 running.refused[operator_name(nodes[number])] = None
         return running, lists
 
+    def _measuring(self, name: str) -> Iterable[NodeProto]:
+        """Nodes that make arrays of which the numbers in a value are the extents."""
+        from onnx import TensorProto, helper
+
+        walk, flat, whole = self.walk, f" {name} flat", f" {name} whole"
+        for n in range(-1, len(walk.measured[name].items)):
+            walk.define(f" {name} {n}", np.array([n], np.int64))
+        yield helper.make_node("Reshape", [name, f" {name} -1"], [flat])
+        yield helper.make_node("Cast", [flat], [whole], to=TensorProto.INT64)
+        for n, extent in enumerate(walk.measured[name].extents or ()):
+            one, bearer = f" {name} is {n}", f" {name} as {n}"
+            zero = helper.make_tensor("zero", TensorProto.UINT8, [1], [0])
+            yield helper.make_node("Gather", [whole, f" {name} {n}"], [one])
+            yield helper.make_node("ConstantOfShape", [one], [bearer], value=zero)
+            walk.given(bearer, type_proto(ValueType((extent,), "uint8"), walk.texts), (bearer,))
+            walk.types[one] = type_proto(ValueType((1,), "int64"))
+            walk.bearers.append(bearer)
+
     def require_no_less_than(self, other: Visited) -> None:
         """Refuse ranges over which too much is left.
 
@@ -157,7 +196,7 @@ class Visited:
         if not self.left_any or not other.left_any:
             raise self.refused
         lost = [n for n in self.reasons if n not in other.reasons]
-        nodes = in_order(list(self.model.graph.node))
+        nodes = self.nodes
         if any(nodes[n].op_type in HEAVY for n in lost):
             why = f"{operator_name(nodes[lost[0]])} ('{nodes[lost[0]].name}')"
             raise NetworkError(
