@@ -133,15 +133,17 @@ class Forms:
         try:
             return use(whole)
         except ShapeError as e:
-            self.warn("another form is made", str(e))
-            return None
+            return self.warn("another form is made", str(e))
 
-    def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Compiled | None:
+    def get(
+        self, shapes: Shapes, arrays: Mapping[str, Array] | None = None, shared: bool = True
+    ) -> Compiled | None:
         """The form for some shapes.
 
         Args:
             shapes: of all inputs.
             arrays: their values, from which those are taken that decide shapes.
+            shared: it may serve other shapes, too.
 
         Returns:
             None only without ``arrays``: the values of some inputs decide shapes.
@@ -160,7 +162,8 @@ class Forms:
             known = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
             key = (tuple(sorted(rest.items())), tuple(known))
             compiled = self.modules.get(key)
-            if compiled is None and (self._valued or not self._how.ranges) and arrays is not None:
+            alone = not shared or (self._how.ranges and not self._valued)
+            if compiled is None and not alone and arrays is not None:
                 compiled = self._common(tuple(known), values).serving(key, rest)
             if compiled is not None:
                 return compiled

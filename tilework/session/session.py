@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tilework.collector import paused
-from tilework.errors import ModuleError, TileworkError
+from tilework.errors import ModuleError, ShapeError, TileworkError
 from tilework.kept import keeps
 from tilework.runtime.module import Module
 from tilework.runtime.parts import PartedModule
@@ -302,7 +302,7 @@ class Session:
                     return module.run(given)
 
                 within = None if self._fixed is not None else self._forms.within(run)
-                outputs = run(self._alone(arrays)) if within is None else within
+                outputs = self._running(run, arrays) if within is None else within
             else:
                 whole = self._continuing()
                 fed = [v.name for v in whole.image.ends.fed]
@@ -313,6 +313,18 @@ class Session:
         self._answered = True
         return outputs if places is None else [outputs[i] for i in places]
 
+    def _running(
+        self, run: Callable[[Compiled], list[Any]], arrays: Mapping[str, Any]
+    ) -> list[Any]:
+        """What comes of a run of the form for these inputs."""
+        try:
+            return run(self._alone(arrays))
+        except ShapeError as e:  # an extent within leaves its range
+            if self._fixed is not None:
+                raise
+            self._forms.warn("another form is made", str(e))
+            return run(self._alone(arrays, shared=False))
+
     def _continuing(self) -> Module:
         """The form that continues inputs in their memory."""
         if not isinstance(self._whole, Module) or not self._whole.image.rooms:
@@ -322,11 +334,11 @@ class Session:
             )
         return self._whole
 
-    def _alone(self, arrays: Mapping[str, Any]) -> Compiled:
-        """The form for the shapes of these inputs, and for no others."""
+    def _alone(self, arrays: Mapping[str, Any], shared: bool = True) -> Compiled:
+        """The form for the shapes of these inputs, and for no others unless it is ``shared``."""
         if self._fixed is not None:
             return self._fixed
-        compiled = self._forms.get(self._feeds.shapes(arrays), arrays)
+        compiled = self._forms.get(self._feeds.shapes(arrays), arrays, shared)
         assert compiled is not None  # the values were given
         return compiled
 

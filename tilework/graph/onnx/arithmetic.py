@@ -214,12 +214,14 @@ _EACH: dict[str, Callable[..., Item]] = {
     **{op: _tested(op) for op in _TESTS},
 }
 
-KNOWN = frozenset(
-    (
-        *_MOVES, *_EACH, "Cast", "CastLike", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum",
-        "Shape", "Size",
-    )  # fmt: skip
-)
+_FOLDS: Mapping[str, Callable[..., Item]] = {
+    "ReduceMax": _extreme("max"),
+    "ReduceMin": _extreme("min"),
+    "ReduceProd": operator.mul,
+    "ReduceSum": operator.add,
+}
+
+KNOWN = frozenset((*_MOVES, *_EACH, *_FOLDS, "Cast", "CastLike", "Shape", "Size"))
 """Operators that are computed here."""
 
 
@@ -242,14 +244,6 @@ def _cast(x: Numbers, to: str) -> Known:
     if any(range_of(i)[0] < 0 for i in items) and is_float(x.dtype):
         raise NotKnown("a negative number")  # which loses its fraction towards zero
     return tensor_of(items, x.shape, to)
-
-
-_FOLDS: Mapping[str, Callable[..., Item]] = {
-    "ReduceMax": _extreme("max"),
-    "ReduceMin": _extreme("min"),
-    "ReduceProd": operator.mul,
-    "ReduceSum": operator.add,
-}
 
 
 def _reduced(op: str, a: Mapping[str, Any], given: Sequence[Known]) -> Known:

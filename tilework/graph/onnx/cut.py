@@ -13,6 +13,7 @@ ones, and what is a network at typical values, or a product there, is left over 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 
@@ -160,8 +161,17 @@ class _Cutting(Visited):
             again=partial(self.parts, False) if generous and given else None,
         )
 
-    def _value(self, name: str) -> PartValue:
+    def _typed(self, name: str) -> PartValue:
         return part_value(name, self.walk.type_of(name), self.walk.texts)
+
+    def _value(self, name: str) -> PartValue:
+        """What is known of a value before the part runs that computes it."""
+        value = self._typed(name)
+        if name not in self.walk.bearers:
+            return value
+        return replace(
+            value, shape=tuple(n if isinstance(n, int) else None for n in value.shape or ())
+        )
 
     def _live(self, ours: Sequence[bool]) -> set[int]:
         """The nodes that must run: what follows from extents is known to ours."""
@@ -249,13 +259,13 @@ class _Cutting(Visited):
     def _bringing(self, inputs: Sequence[str], numbers: Iterable[Numbers]) -> list[str]:
         """Inputs of the model that a part must be given, so that shapes say what symbols are."""
         needed = {s for n in numbers for s in n.symbols}
-        values = [v for v in map(self._value, inputs) if v.sized]
+        values = [v for v in map(self._typed, inputs) if v.sized]
         more: list[str] = []
         for name in (*self.inputs, *self.walk.bearers):
             needed |= {*symbols_in(values)}
             if says(values, needed):
                 break
-            value = self._value(name)
+            value = self._typed(name)
             if name not in inputs and value.sized and needed & {*symbols_in([value])}:
                 values.append(value)
                 more.append(name)

@@ -7,7 +7,7 @@ known before a run, as numbers or as those that inputs have. Else what reads it 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from tilework.index.symbols import Symbol, Symbolic, is_static
 
 _FEW = 16
 """Numbers that may each be a symbol."""
+_SIZED = frozenset(("Expand", "Pad", "Resize", "Slice", "Tile", "TopK", "Upsample"))
+"""Operators whose extents follow from those of the first input, and from what the others hold."""
 _MOST = 1024
 """Up to which number a symbol is taken to go that follows from shapes, at least."""
 
@@ -45,6 +47,7 @@ class Leaving(Walk):
         at: the same walk at typical values, where ranges are given: extents that follow from
             shapes by other than whole polynomials get symbols of their own then.
         ranges: of these symbols, as far as they were narrowed; learns those that are made.
+        equal: what some of them are taken to be, which a run checks.
 
     Attributes:
         types: of what left nodes compute, and of inputs that no network can have; by name.
@@ -65,6 +68,7 @@ class Leaving(Walk):
         infer: Infer,
         at: Leaving | None,
         ranges: dict[str, Symbol],
+        equal: Mapping[str, Extent],
     ) -> None:
         super().__init__(b, opset, places, functions)
         self.types: dict[str, TypeProto] = {}
@@ -73,7 +77,7 @@ class Leaving(Walk):
         self._decided = 0
         self.measured: dict[str, Numbers] = {}
         self.bearers: list[str] = []
-        self._at, self._ranges = at, ranges
+        self._at, self._ranges, self._equal = at, ranges, equal
         self._used, self._infer = used, infer
 
     def convert(self, node: NodeProto) -> bool:
@@ -116,11 +120,16 @@ class Leaving(Walk):
         """Take a node's outputs for inputs of the network where they can be."""
         types = self._infer(self, node)
         of_shapes = self._of_shapes(node)
+        sized = of_shapes or (
+            node.op_type in _SIZED
+            and all(self.defined(i) for i in reads(node))
+            and self._sized_by([i for i in node.input[1:] if i])
+        )
         for name in (o for o in node.output if o):
-            if of_shapes:
-                types[name] = self._with_symbols(name, types[name])
+            if sized:
+                types[name] = self._with_symbols(name, types[name], of_shapes)
             self.given(name, types[name], () if of_shapes else (name,))
-        if of_shapes and all(self.defined(o) for o in node.output if o):
+        if sized and all(self.defined(o) for o in node.output if o):
             del self.undecided[self._decided :]  # what it becomes, each run computes
 
     def given(self, name: str, kind: TypeProto, sources: tuple[str, ...]) -> None:
@@ -135,12 +144,13 @@ class Leaving(Walk):
 
     def _of_shapes(self, node: NodeProto) -> bool:
         """Whether what a node computes follows from shapes alone."""
-        return (
-            self._at is not None
-            and all(self.defined(i) for i in reads(node))
-            and not self.sources_of(reads(node))
-            and not any(n.op_type in RANDOM for n in within([node]))
-        )
+        random = any(n.op_type in RANDOM for n in within([node]))
+        return self._sized_by(reads(node)) and not random
+
+    def _sized_by(self, names: Sequence[str]) -> bool:
+        """Whether values follow from shapes alone, where that is asked."""
+        known = self._at is not None and all(self.defined(i) for i in names)
+        return known and not self.sources_of(names)
 
     def _measurable(self, name: str) -> bool:
         """Whether a value is a few numbers that a run computes from shapes alone."""
@@ -150,10 +160,11 @@ class Leaving(Walk):
         few = is_static(kind.shape) and math.prod(known_shape(kind.shape)) <= _FEW
         return few and name in self._at.constants and not self.sources_of([name])
 
-    def _with_symbols(self, name: str, kind: TypeProto) -> TypeProto:
-        """The type of what follows from shapes, with symbols for extents that are not known.
+    def _with_symbols(self, name: str, kind: TypeProto, itself: bool) -> TypeProto:
+        """The type of a value with symbols for extents that are not known, and follow from shapes.
 
-        Whole numbers are symbols themselves.
+        Args:
+            itself: it follows from shapes, too: a few whole numbers are symbols themselves.
         """
         shape = None if self._at is None else self._at.shape_of(name)
         dtype = type_text(kind)
@@ -170,13 +181,16 @@ class Leaving(Walk):
             self.bearers.append(name)
         values = self._at.constants.get(name)
         few = values is not None and 0 < values.size <= _FEW and values.min() >= 0
-        if values is not None and few and is_integer(dtype) and is_static(known.shape):
+        if values is not None and few and itself and is_integer(dtype) and is_static(known.shape):
             items = [self._symbol(f"{name}_{d}", int(n)) for d, n in enumerate(values.flat)]
             self.measured[name] = Numbers(tuple(items), values.shape, dtype)
         return type_proto(known, self.texts)
 
     def _symbol(self, name: str, seen: int) -> Extent:
         """A symbol for what follows from shapes, and was a number at typical values."""
+        if name in self._equal:
+            other = self._equal[name]
+            return self._symbol(str(other), seen) if str(other) in self._ranges else other
         fresh = Symbol(name, min(seen, 1), max(_MOST, 4 * seen), (seen,))
         return Symbolic.of({(self._ranges.setdefault(name, fresh),): 1})
 

@@ -19,13 +19,15 @@ from tilework.graph.onnx.narrow import TRIES, narrower
 from tilework.graph.onnx.operations import HEAVY
 from tilework.graph.onnx.places import Places
 from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
-from tilework.graph.onnx.ranges import Given, Shapes, extent_of, symbols_given
+from tilework.graph.onnx.ranges import Shapes, extent_of, symbols_given
 from tilework.graph.onnx.reads import in_order, reads
 from tilework.graph.onnx.scopes import initial_constants
 from tilework.graph.onnx.types import bound_type, is_ours, type_proto
 from tilework.graph.onnx.walk import operator_name
 from tilework.graph.operators import ValueType
-from tilework.index.symbols import Symbol
+from tilework.graph.undecided import undecided_reason
+from tilework.index.extents import Extent, typicals
+from tilework.index.symbols import Symbol, symbols_of
 
 
 class Visited:
@@ -53,6 +55,7 @@ class Visited:
     ) -> None:
         self._at: Leaving | None = None if at is None else at.walk
         self._ranges: dict[str, Symbol] = {}
+        self._equal: dict[str, Extent] = {}
         self.walk: Leaving
         self.model, self.places, self.refused = model, places, refused
         forced: set[str] = set()
@@ -64,10 +67,30 @@ class Visited:
                 break
 
     def _narrower(self) -> bool:
-        """Narrow the ranges of symbols that follow from shapes, if nodes ask for it."""
-        equal: dict[str, Given] = {}
-        less = [narrower(self._ranges, equal, one) for one in self.walk.undecided]
-        return any(less) and not equal
+        """Narrow the ranges of symbols that follow from shapes, if nodes ask for it.
+
+        One that is what it is compared with at typical values is taken to be that.
+        """
+        less = False
+        for one in self.walk.undecided:
+            said = [
+                self._equals(*pair)
+                for pair in (one.sides or (), (one.sides or ())[::-1])
+                if one.what == "==" and pair
+            ]
+            less |= any(said) or narrower(self._ranges, {}, one)
+        return less
+
+    def _equals(self, one: Extent, other: Extent) -> bool:
+        """Take a symbol that follows from shapes for what stands beside it, if it may be that."""
+        one, other = (self._equal.get(str(n), n) for n in (one, other))
+        symbol = self._ranges.get(str(one))
+        if symbol is None or symbol in symbols_of([other]):
+            return False
+        if typicals((other,)) != symbol.typicals:
+            return False
+        self._equal[symbol.name] = other
+        return True
 
     def _begin(self, shapes: Shapes, values: Values) -> None:
         """Define constants and inputs."""
@@ -80,7 +103,7 @@ class Visited:
         used = {i for n in graph.node for i in reads(n)} | set(self.outputs)
         self.walk = Leaving(
             Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer,
-            self._at, self._ranges,
+            self._at, self._ranges, self._equal,
         )  # fmt: skip
         for name, array in initial_constants(graph, self.walk):
             self.walk.define(name, np.array(array))  # a view would keep all bytes of the file
@@ -191,6 +214,12 @@ class Visited:
             RangesNeeded: narrower ranges may do.
             NetworkError: it is something else.
         """
+        if any(
+            s.name in self._ranges for u in self.walk.undecided for s in symbols_of(u.sides or ())
+        ):
+            raise NetworkError(
+                f"{one_line(self.refused)}; {undecided_reason(self.walk.undecided[0])}"
+            )
         if self.walk.undecided:
             raise RangesNeeded(one_line(self.refused), self.walk.undecided) from self.refused
         if not self.left_any or not other.left_any:
