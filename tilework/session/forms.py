@@ -108,8 +108,7 @@ class Forms:
             TileworkError: it cannot be, and is to continue inputs in their memory.
         """
         if not self._tried:
-            self._tried = True
-            given = self._how.ranges
+            self._tried, given = True, self._how.ranges
             try:
                 self._whole, served = form_over(Valued(self, (), {}), given, self._how.in_place)
             except TileworkError as e:
@@ -128,12 +127,11 @@ class Forms:
         None where there is no such form, or shapes are others; a warning says that once.
         """
         whole = self.whole()
-        if whole is None:
-            return None
         try:
-            return use(whole)
+            return None if whole is None else use(whole)
         except ShapeError as e:
-            return self.warn("another form is made", str(e))
+            self.warn("another form is made", str(e))
+            return None
 
     def get(
         self, shapes: Shapes, arrays: Mapping[str, Array] | None = None, shared: bool = True
@@ -143,7 +141,7 @@ class Forms:
         Args:
             shapes: of all inputs.
             arrays: their values, from which those are taken that decide shapes.
-            shared: it may serve other shapes, too.
+            shared: it may serve others.
 
         Returns:
             None only without ``arrays``: the values of some inputs decide shapes.

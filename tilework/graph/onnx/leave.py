@@ -26,7 +26,7 @@ from tilework.graph.onnx.types import array_type, extents_in, known_type, type_p
 from tilework.graph.onnx.walk import Walk
 from tilework.graph.operators.base import ANY, ValueType
 from tilework.index.extents import Extent, known_shape, typicals
-from tilework.index.symbols import Symbol, Symbolic, is_static
+from tilework.index.symbols import Symbol, Symbolic, Undecided, is_static
 
 _FEW = 16
 """Numbers that may each be a symbol."""
@@ -56,6 +56,7 @@ class Leaving(Walk):
         follows: whether that is because what it computes has symbols of its own.
         measured: numbers that follow from shapes so, each a symbol, by the value that holds them.
         bearers: values whose extents are such symbols.
+        left_open: what decides what left nodes become, and need not be decided.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Leaving(Walk):
         self._decided = 0
         self.measured: dict[str, Numbers] = {}
         self.bearers: list[str] = []
+        self.left_open: list[Undecided] = []
         self._at, self._ranges, self._equal = at, ranges, equal
         self._used, self._infer = used, infer
 
@@ -130,7 +132,8 @@ class Leaving(Walk):
                 types[name] = self._with_symbols(name, types[name], of_shapes)
             self.given(name, types[name], () if of_shapes else (name,))
         if sized and all(self.defined(o) for o in node.output if o):
-            del self.undecided[self._decided :]  # what it becomes, each run computes
+            self.left_open += self.undecided[self._decided :]  # each run computes what it becomes
+            del self.undecided[self._decided :]
 
     def given(self, name: str, kind: TypeProto, sources: tuple[str, ...]) -> None:
         """Declare a value that is computed elsewhere, of values that have some sources."""

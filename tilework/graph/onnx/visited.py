@@ -71,15 +71,11 @@ class Visited:
 
         One that is what it is compared with at typical values is taken to be that.
         """
-        less = False
-        for one in self.walk.undecided:
-            said = [
-                self._equals(*pair)
-                for pair in (one.sides or (), (one.sides or ())[::-1])
-                if one.what == "==" and pair
-            ]
-            less |= any(said) or narrower(self._ranges, {}, one)
-        return less
+        each = [*self.walk.undecided, *self.walk.left_open]
+        pairs = [one.sides for one in each if one.sides and one.what == "=="]
+        less = [self._equals(a, b) or self._equals(b, a) for a, b in pairs]
+        less += [narrower(self._ranges, {}, one) for one in self.walk.undecided if not any(less)]
+        return any(less)
 
     def _equals(self, one: Extent, other: Extent) -> bool:
         """Take a symbol that follows from shapes for what stands beside it, if it may be that."""
