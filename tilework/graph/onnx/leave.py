@@ -104,6 +104,7 @@ class Leaving(Walk):
         good = not self._problems.found
         good &= not any(o in self.unoffered and o in self._used for o in node.output)
         good &= all(self._fits(o) for o in node.output)
+        good &= not any(o in self.values and _of_none(self.shape(o)) for o in node.output)
         if good and any(self._measurable(o) for o in node.output):
             good, self.follows = False, True
         if not good:
@@ -141,7 +142,7 @@ class Leaving(Walk):
         known = known_type(kind, self.texts)
         if name in self.measured:
             self.define(name, self.measured[name])
-        elif known is not None and known.dtype in ANY:
+        elif known is not None and known.dtype in ANY and not _of_none(known.shape):
             own = f" {name}"  # no node of ours is called so
             self.define(name, Computed(self.b.input(own, *known), sources))
 
@@ -229,3 +230,8 @@ class Leaving(Walk):
     def _fits(self, name: str) -> bool:
         """Whether a result, if it is a constant, is one that the other engine knows as well."""
         return name not in self.constants or self.constants[name].dtype != np.dtype(object)
+
+
+def _of_none(shape: Sequence[Extent]) -> bool:
+    """Whether a value never has elements, and yet is not the same in every run."""
+    return 0 in shape and not is_static(shape)
