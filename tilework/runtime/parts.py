@@ -122,7 +122,7 @@ class PartedModule:
             ModuleError: inputs are missing or unknown, or of another shape or type; or a node
                 fails in the other engine, which the message names.
         """
-        listed = in_order(self.image.inputs, all_given(inputs, more), self._wanted)
+        listed = in_order(self.image.inputs, all_given(inputs, more), lambda: _wanted(self))
         values = dict(zip(self.image.inputs, listed, strict=True))
         point = self._point(values) if self.symbols else {}
         for v in self._sized:
@@ -203,7 +203,9 @@ class PartedModule:
         """
         count = self.num_threads if threads is None else threads
         point = self.point_at(at)
-        theirs = self._part_seconds(max(repeat, 1), count, point)
+        calls = BoundParts(self.image, self._random_inputs(at), count, self._named(at))
+        calls()
+        theirs = np.median([calls.timed() for _ in range(max(repeat, 1))], axis=0)
         rows: list[KernelTime] = []
         for number, part in enumerate(self.image.parts):
             if isinstance(part.runner, Module):
@@ -306,12 +308,6 @@ class PartedModule:
                 arrays[v.name] = own
         return arrays
 
-    def _part_seconds(self, repeat: int, threads: int, at: Mapping[str, int]) -> list[float]:
-        """The time of each part within runs of the network; the median of several."""
-        calls = BoundParts(self.image, self._random_inputs(at), threads, self._named(at))
-        calls()
-        return list(np.median([calls.timed() for _ in range(repeat)], axis=0))
-
     def _random_inputs(self, at: Mapping[str, int] | None) -> dict[str, Any]:
         rng, point = np.random.default_rng(0), self._named(at)
         out: dict[str, Any] = {}
@@ -322,10 +318,6 @@ class PartedModule:
                 )
             out[v.name] = random_array(rng, v.known_at(point), v.dtype)
         return out
-
-    def _wanted(self) -> str:
-        inputs = ", ".join(map(_value_text, self.inputs.values()))
-        return f"module {self.name} takes the inputs {inputs}"
 
 
 AnyModule = Module | PartedModule
@@ -355,6 +347,11 @@ def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
             taken.append(value)
         apart.append(value)
     return apart
+
+
+def _wanted(module: PartedModule) -> str:
+    inputs = ", ".join(map(_value_text, module.inputs.values()))
+    return f"module {module.name} takes the inputs {inputs}"
 
 
 def _kind(array: Any) -> tuple[tuple[int, ...], str]:

@@ -302,7 +302,13 @@ class Session:
                     return module.run(given)
 
                 within = None if self._fixed is not None else self._forms.within(run)
-                outputs = self._running(run, arrays) if within is None else within
+                try:
+                    outputs = run(self._alone(arrays)) if within is None else within
+                except ShapeError as e:  # an extent between parts leaves its range
+                    if self._fixed is not None:
+                        raise
+                    self._forms.warn("another form is made", str(e))
+                    outputs = run(self._alone(arrays, shared=False))
             else:
                 whole = self._continuing()
                 fed = [v.name for v in whole.image.ends.fed]
@@ -312,18 +318,6 @@ class Session:
             later.answered()
         self._answered = True
         return outputs if places is None else [outputs[i] for i in places]
-
-    def _running(
-        self, run: Callable[[Compiled], list[Any]], arrays: Mapping[str, Any]
-    ) -> list[Any]:
-        """What comes of a run of the form for these inputs."""
-        try:
-            return run(self._alone(arrays))
-        except ShapeError as e:  # an extent within leaves its range
-            if self._fixed is not None:
-                raise
-            self._forms.warn("another form is made", str(e))
-            return run(self._alone(arrays, shared=False))
 
     def _continuing(self) -> Module:
         """The form that continues inputs in their memory."""
