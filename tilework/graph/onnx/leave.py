@@ -7,7 +7,7 @@ known before a run, as numbers or as those that inputs have. Else what reads it 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from tilework.graph.onnx.types import array_type, extents_in, known_type, type_p
 from tilework.graph.onnx.walk import Walk
 from tilework.graph.operators.base import ANY, ValueType
 from tilework.index.extents import Extent, known_shape, typicals
-from tilework.index.symbols import Symbol, Symbolic, Undecided, is_static
+from tilework.index.symbols import Symbol, Symbolic, Undecided, is_static, symbols_of
 
 _FEW = 16
 """Numbers that may each be a symbol."""
@@ -47,7 +47,6 @@ class Leaving(Walk):
         at: the same walk at typical values, where ranges are given: extents that follow from
             shapes by other than whole polynomials get symbols of their own then.
         ranges: of these symbols, as far as they were narrowed; learns those that are made.
-        equal: what some of them are taken to be, which a run checks.
 
     Attributes:
         types: of what left nodes compute, and of inputs that no network can have; by name.
@@ -56,7 +55,6 @@ class Leaving(Walk):
         follows: whether that is because what it computes has symbols of its own.
         measured: numbers that follow from shapes so, each a symbol, by the value that holds them.
         bearers: values whose extents are such symbols.
-        left_open: what decides what left nodes become, and need not be decided.
     """
 
     def __init__(
@@ -69,7 +67,6 @@ class Leaving(Walk):
         infer: Infer,
         at: Leaving | None,
         ranges: dict[str, Symbol],
-        equal: Mapping[str, Extent],
     ) -> None:
         super().__init__(b, opset, places, functions)
         self.types: dict[str, TypeProto] = {}
@@ -78,8 +75,7 @@ class Leaving(Walk):
         self._decided = 0
         self.measured: dict[str, Numbers] = {}
         self.bearers: list[str] = []
-        self.left_open: list[Undecided] = []
-        self._at, self._ranges, self._equal = at, ranges, equal
+        self._at, self._ranges = at, ranges
         self._used, self._infer = used, infer
 
     def convert(self, node: NodeProto) -> bool:
@@ -133,8 +129,9 @@ class Leaving(Walk):
                 types[name] = self._with_symbols(name, types[name], of_shapes)
             self.given(name, types[name], () if of_shapes else (name,))
         if sized and all(self.defined(o) for o in node.output if o):
-            self.left_open += self.undecided[self._decided :]  # each run computes what it becomes
-            del self.undecided[self._decided :]
+            open_ = self.undecided[self._decided :]
+            if of_shapes or all(self._follows_from_shapes(one) for one in open_):
+                del self.undecided[self._decided :]  # each run computes what it becomes
 
     def given(self, name: str, kind: TypeProto, sources: tuple[str, ...]) -> None:
         """Declare a value that is computed elsewhere, of values that have some sources."""
@@ -155,6 +152,10 @@ class Leaving(Walk):
         """Whether values follow from shapes alone, where that is asked."""
         known = self._at is not None and all(self.defined(i) for i in names)
         return known and not self.sources_of(names)
+
+    def _follows_from_shapes(self, one: Undecided) -> bool:
+        """Whether a comparison is of a symbol that follows from shapes: no given range decides."""
+        return any(s.name in self._ranges for s in symbols_of(one.sides or ()))
 
     def _measurable(self, name: str) -> bool:
         """Whether a value is a few numbers that a run computes from shapes alone."""
@@ -192,9 +193,6 @@ class Leaving(Walk):
 
     def _symbol(self, name: str, seen: int) -> Extent:
         """A symbol for what follows from shapes, and was a number at typical values."""
-        if name in self._equal:
-            other = self._equal[name]
-            return self._symbol(str(other), seen) if str(other) in self._ranges else other
         fresh = Symbol(name, min(seen, 1), max(_MOST, 4 * seen), (seen,))
         return Symbolic.of({(self._ranges.setdefault(name, fresh),): 1})
 

@@ -26,8 +26,10 @@ from tilework.graph.onnx.types import bound_type, is_ours, type_proto
 from tilework.graph.onnx.walk import operator_name
 from tilework.graph.operators import ValueType
 from tilework.graph.undecided import undecided_reason
-from tilework.index.extents import Extent, typicals
-from tilework.index.symbols import Symbol, symbols_of
+from tilework.index.symbols import Symbol, range_of, symbols_of
+
+_MOST = 32
+"""Symbols that follow from shapes: a module has 64."""
 
 
 class Visited:
@@ -55,7 +57,6 @@ class Visited:
     ) -> None:
         self._at: Leaving | None = None if at is None else at.walk
         self._ranges: dict[str, Symbol] = {}
-        self._equal: dict[str, Extent] = {}
         self.walk: Leaving
         self.model, self.places, self.refused = model, places, refused
         forced: set[str] = set()
@@ -67,26 +68,8 @@ class Visited:
                 break
 
     def _narrower(self) -> bool:
-        """Narrow the ranges of symbols that follow from shapes, if nodes ask for it.
-
-        One that is what it is compared with at typical values is taken to be that.
-        """
-        each = [*self.walk.undecided, *self.walk.left_open]
-        pairs = [one.sides for one in each if one.sides and one.what == "=="]
-        less = [self._equals(a, b) or self._equals(b, a) for a, b in pairs]
-        less += [narrower(self._ranges, {}, one) for one in self.walk.undecided if not any(less)]
-        return any(less)
-
-    def _equals(self, one: Extent, other: Extent) -> bool:
-        """Take a symbol that follows from shapes for what stands beside it, if it may be that."""
-        one, other = (self._equal.get(str(n), n) for n in (one, other))
-        symbol = self._ranges.get(str(one))
-        if symbol is None or symbol in symbols_of([other]):
-            return False
-        if typicals((other,)) != symbol.typicals:
-            return False
-        self._equal[symbol.name] = other
-        return True
+        """Narrow the ranges of symbols that follow from shapes, if nodes ask for it."""
+        return any([narrower(self._ranges, {}, one) for one in self.walk.undecided])
 
     def _begin(self, shapes: Shapes, values: Values) -> None:
         """Define constants and inputs."""
@@ -99,7 +82,7 @@ class Visited:
         used = {i for n in graph.node for i in reads(n)} | set(self.outputs)
         self.walk = Leaving(
             Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer,
-            self._at, self._ranges, self._equal,
+            self._at, self._ranges,
         )  # fmt: skip
         for name, array in initial_constants(graph, self.walk):
             self.walk.define(name, np.array(array))  # a view would keep all bytes of the file
@@ -183,20 +166,33 @@ class Visited:
         return running, lists
 
     def _measuring(self, name: str) -> Iterable[NodeProto]:
-        """Nodes that make arrays of which the numbers in a value are the extents."""
+        """Nodes that make arrays of whose extents each is one more than a number in a value.
+
+        Numbers that no range has, negative ones and large ones, stay such.
+        """
         from onnx import TensorProto, helper
 
         walk, flat, whole = self.walk, f" {name} flat", f" {name} whole"
-        for n in range(-1, len(walk.measured[name].items)):
+        items = walk.measured[name].extents or []
+        for n in range(-1, len(items)):
             walk.define(f" {name} {n}", np.array([n], np.int64))
+        most = [range_of(extent)[1] + 2 for extent in items]
+        for what, numbers in {"one": [1], "none": [0], "most": most}.items():
+            walk.define(f" {name} {what}", np.array(numbers, np.float64))
+        wide, more, least, least_of = (f" {name} as {n}" for n in ("wide", "more", "least", "few"))
         yield helper.make_node("Reshape", [name, f" {name} -1"], [flat])
-        yield helper.make_node("Cast", [flat], [whole], to=TensorProto.INT64)
-        for n, extent in enumerate(walk.measured[name].extents or ()):
+        yield helper.make_node("Cast", [flat], [wide], to=TensorProto.DOUBLE)
+        yield helper.make_node("Add", [wide, f" {name} one"], [more])
+        yield helper.make_node("Max", [more, f" {name} none"], [least])
+        yield helper.make_node("Min", [least, f" {name} most"], [least_of])
+        yield helper.make_node("Cast", [least_of], [whole], to=TensorProto.INT64)
+        for n, extent in enumerate(items):
             one, bearer = f" {name} is {n}", f" {name} as {n}"
             zero = helper.make_tensor("zero", TensorProto.UINT8, [1], [0])
             yield helper.make_node("Gather", [whole, f" {name} {n}"], [one])
             yield helper.make_node("ConstantOfShape", [one], [bearer], value=zero)
-            walk.given(bearer, type_proto(ValueType((extent,), "uint8"), walk.texts), (bearer,))
+            kind = type_proto(ValueType((extent + 1,), "uint8"), walk.texts)
+            walk.given(bearer, kind, (bearer,))
             walk.types[one] = type_proto(ValueType((1,), "int64"))
             walk.bearers.append(bearer)
 
@@ -215,6 +211,10 @@ class Visited:
         ):
             raise NetworkError(
                 f"{one_line(self.refused)}; {undecided_reason(self.walk.undecided[0])}"
+            )
+        if len(self._ranges) > _MOST:
+            raise NetworkError(
+                f"{one_line(self.refused)}; too many extents differ from run to run"
             )
         if self.walk.undecided:
             raise RangesNeeded(one_line(self.refused), self.walk.undecided) from self.refused
