@@ -54,7 +54,7 @@ class Session:
 
     A model whose shapes are fixed is compiled when the session is made; one with symbolic extents
     at its first run, for the shapes of that run, and at the first run of other shapes once more,
-    for all shapes (of what data decide, or cannot be compiled so, for each combination; the last
+    for all shapes (of what cannot be compiled so, for each combination; the last
     eight stay in memory). What was compiled is kept on disk, so that the next session starts at
     once. Several threads may run one session.
 
