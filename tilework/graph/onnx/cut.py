@@ -86,7 +86,9 @@ def cut_model(
             return _Cutting(inlined, places, shapes, values, e).result()
         here = at_typical(inlined.graph.input, shapes, symbols)
         at = Visited(inlined, places, here, values, e)
-        cutting = _Cutting(inlined, places, shapes, values, e, at if at.left_any else None)
+        if not at.left_any:  # a network at numbers, of which no range leaves anything
+            raise
+        cutting = _Cutting(inlined, places, shapes, values, e, at)
         cutting.require_no_less_than(at)
         return cutting.result()
 
@@ -197,12 +199,14 @@ class _Cutting(Visited):
         return worth_a_part([self.all.nodes[n] for n in group], self.walk.shape_of)
 
     def _left(self, ours: Sequence[bool]) -> Left:
-        counted = [operations(n, self.walk.shape_of) for n in self.all.nodes]
-        theirs = [c for c, mine in zip(counted, ours, strict=True) if not mine]
+        both = zip(self.all.nodes, ours, strict=True)
+        each = [(n, mine) for n, mine in both if not n.output[0].startswith(" ")]  # of the file
+        counted = [operations(n, self.walk.shape_of) for n, _ in each]
+        theirs = [c for c, (_, mine) in zip(counted, each, strict=True) if not mine]
         total = sum(c for c in counted if c is not None)
         share = sum(c for c in theirs if c is not None) / total if total else None
         operators = tuple(self.all.refused)
-        return Left(operators, len(theirs), len(ours), share, theirs.count(None))
+        return Left(operators, len(theirs), len(each), share, theirs.count(None))
 
     # ------------------------------------------------------------ parts
 

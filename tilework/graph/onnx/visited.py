@@ -37,7 +37,7 @@ class Visited:
 
     Args:
         refused: why it is no network of ours.
-        at: the same at typical values, where ranges are given and something is left there, too.
+        at: the same at typical values, where ranges are given.
 
     Attributes:
         walk: what names mean.
@@ -218,7 +218,7 @@ class Visited:
             )
         if self.walk.undecided:
             raise RangesNeeded(one_line(self.refused), self.walk.undecided) from self.refused
-        if not self.left_any or not other.left_any:
+        if not self.left_any:
             raise self.refused
         lost = [n for n in self.reasons if n not in other.reasons]
         nodes = self.nodes
