@@ -9,6 +9,8 @@ from onnx import parser
 
 WEIGHTS = "{" + ", ".join(f"{v:.2f}" for v in np.linspace(-1, 1, 16)) + "}"
 """Of a tensor ``float[4, 4]``."""
+KERNEL = "{" + ", ".join(str(n * n % 5 - 2) for n in range(54)) + "}"
+"""Of a tensor ``float[3, 2, 3, 3]``."""
 HEAD = '<ir_version: 9, opset_import: ["" : 17, "ai.onnx.ml" : 3]>'
 
 TWICE = f"""
@@ -40,6 +42,43 @@ g (float[1, 6, 4] boxes, float[1, 6, 8] h) => (float[K, 4] chosen, int64[K, 3] p
     chosen = GatherND(rows, index)
 }"""
 """What follows has an extent that data decide."""
+
+SCALED = f"""
+g (float[1, 2, H, W] x) => (float[1, 3, P, Q] y, int64[4, K] z)
+<float[3, 2, 3, 3] k = {KERNEL},
+ int64[1] none = {{0}}, int64[1] two = {{2}}, int64[1] four = {{4}}, float long = {{24}}>
+{{
+    shape = Shape(x)
+    image = Slice(shape, two, four)
+    sizes = Cast <to = 1> (image)
+    longest = ReduceMax <keepdims = 0> (sizes)
+    scale = Div(long, longest)
+    scaled = Mul(sizes, scale)
+    whole = Floor(scaled)
+    wanted = Cast <to = 7> (whole)
+    front = Slice(shape, none, two)
+    all = Concat <axis = 0> (front, wanted)
+    resized = Resize <mode = "nearest", nearest_mode = "floor",
+        coordinate_transformation_mode = "asymmetric"> (x, , , all)
+    y = Conv <pads = [1, 1, 1, 1]> (resized, k)
+    high = Relu(y)
+    z = NonZero(high)
+}}"""
+"""Sizes that follow from those of the image by other than whole polynomials."""
+
+FOLLOWED = f"""
+g (float[N, 4] x) => (int64[2, K] z, float[N, 4] y)
+<float[4, 4] W = {WEIGHTS}, float[1] least = {{0.5}}>
+{{
+    a = MatMul(x, W)
+    shape = Shape(a)
+    ones = ConstantOfShape <value = float[1] {{1}}> (shape)
+    z = NonZero(a)
+    c = ai.onnx.ml.Binarizer <threshold = 0.123> (a)
+    d = Add(c, ones)
+    y = MatMul(d, W)
+}}"""
+"""Extents that a run brings, known to both engines."""
 
 LOOP = f"""
 g (float[4, 4] x, int64 times) => (float[4, 4] y)

@@ -12,8 +12,10 @@ from onnx import helper, numpy_helper, parser
 from tests.graph.cut_models import (
     BRANCH,
     DETECTION,
+    FOLLOWED,
     FUNCTION,
     LOOP,
+    SCALED,
     SEQUENCE,
     TWICE,
     feeds_of,
@@ -24,7 +26,8 @@ from tests.graph.cut_models import (
 from tests.graph.run_plan import run_plan
 from tilework.errors import NetworkError
 from tilework.graph import Network, Parts, extract_tasks, from_onnx
-from tilework.graph.parts import OurPart
+from tilework.graph.onnx.usual import narrowed
+from tilework.graph.parts import OurPart, TheirPart
 from tilework.runtime.other import OtherPart
 
 CASES = {
@@ -270,3 +273,43 @@ def test_random_models_compute_the_same_in_parts(m):
         assert same(run(found, feeds), expected)
     else:
         assert same(run_plan(found, *feeds.values()), expected)
+
+
+def over(m: onnx.ModelProto, shapes) -> Parts | Network:
+    return from_onnx(m, shapes, strict=False)
+
+
+def test_what_a_run_brings_is_known_to_both_engines():
+    at, there = (over(model(FOLLOWED), {"N": n}) for n in (16, "1..512:16,64"))
+    assert isinstance(at, Parts) and isinstance(there, Parts)
+    assert [type(p) for p in there.parts] == [type(p) for p in at.parts]
+    assert there.left.operators == at.left.operators
+    assert [str(n) for n in there.values["c"].shape] == ["N", "4"]
+    assert there.values["z"].shape == (2, None)  # by data
+    assert all([s.name for s in net.symbols] == ["N"] for net in there.networks)
+
+
+def test_what_follows_from_shapes_by_other_arithmetic_has_symbols_of_its_own():
+    parts = over(model(SCALED), {"H": "1..64:24", "W": "1..64:16"})
+    heavy = next(n for n in parts.networks if any(o.op == "conv2d" for o in n.nodes))
+    assert {"H", "W"} < {s.name for s in heavy.symbols}
+    assert "Conv" not in {o for p in parts.parts if isinstance(p, TheirPart)
+                          for o in p.model.operators}  # fmt: skip
+
+
+def test_a_node_asks_for_narrower_ranges_and_is_not_left():
+    text = SCALED.replace("Conv <pads = [1, 1, 1, 1]> (resized, k)", "Conv(x, k)")
+    with pytest.raises(NetworkError, match="whether H < 3"):
+        over(model(text), {"H": "1..64:24", "W": "1..64:16"})
+    ranges = narrowed(model(text), {"H": "1..64:24", "W": "1..64:16"})
+    assert isinstance(over(model(text), ranges), Parts)
+    assert ranges["H"].startswith("3..64")
+
+
+def test_a_network_at_numbers_is_left_over_no_range():
+    text = SCALED.replace("z = NonZero(high)", "z = Shape(high)").replace(
+        "int64[4, K]", "int64[4]"
+    )
+    assert isinstance(over(model(text), {"H": 24, "W": 16}), Network)
+    with pytest.raises(NetworkError, match="its sizes must be a constant"):
+        over(model(text), {"H": "1..64:24", "W": "1..64:16"})

@@ -14,7 +14,9 @@ import tilework as tw
 from tests.graph.cut_models import (
     BRANCH,
     DETECTION,
+    FOLLOWED,
     LOOP,
+    SCALED,
     SEQUENCE,
     TWICE,
     feeds_of,
@@ -22,7 +24,7 @@ from tests.graph.cut_models import (
     same,
     whole,
 )
-from tilework.errors import ModuleError
+from tilework.errors import ModuleError, ShapeError
 from tilework.runtime import aligned_copy
 from tilework.runtime.parts import PartedModule
 
@@ -83,8 +85,8 @@ def test_arrays_are_handed_over_where_they_lie(twice, monkeypatch):
     seen = {}
     run = PartedModule.run_part
 
-    def watched(self, part, values):
-        found = run(self, part, values)
+    def watched(self, part, values, point):
+        found = run(self, part, values, point)
         for name in part.inputs:
             assert values[name].ctypes.data == seen.get(name, values[name].ctypes.data)
             assert values[name].ctypes.data % 64 == 0
@@ -297,3 +299,41 @@ def test_no_library_is_made_of_it(twice, tmp_path):
     with pytest.raises(ModuleError, match="cannot become a shared library") as e:
         tw.write_library(twice[0], tmp_path / "net.so")
     assert "\n" not in str(e.value) and "Binarizer" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges", "sizes"),
+    [
+        (FOLLOWED, {"N": "1..512:16,64"}, [{"N": n} for n in (1, 3, 16, 65, 512)]),
+        (
+            SCALED,
+            {"H": "1..64:24", "W": "1..64:16"},
+            [{"H": h, "W": w} for h, w in ((24, 16), (1, 1), (3, 64), (64, 7), (33, 31))],
+        ),
+    ],
+    ids=["followed", "scaled"],
+)
+def test_parts_over_ranges_run_at_every_size(text, ranges, sizes, tmp_path):
+    m = model(text)
+    module = tw.compile(tw.from_onnx(m, ranges, strict=False), TARGET)
+    assert isinstance(module, PartedModule)
+    assert {s.name for s in module.symbols} == set(ranges)
+    module.save(tmp_path / "net")
+    again = tw.load_module(tmp_path / "net")
+    (value,) = module.inputs.values()
+    rng = np.random.default_rng(0)
+    for at in sizes:
+        shape = [at.get(str(n), n) for n in value.shape]
+        feeds = {"x": rng.integers(-4, 5, shape).astype(np.float32)}
+        expected = whole(m, feeds)
+        assert same(module.run(feeds), expected) and same(again.run(feeds), expected)
+        call = module.bind(at=at)
+        call.inputs["x"][...] = feeds["x"]
+        call()
+        assert same(call.outputs, expected)
+    assert module.benchmark(1, 1, at=sizes[0]).mean > 0
+    assert len(module.profile(1, at=sizes[0])) >= len(module.image.parts)
+    with pytest.raises(ShapeError, match="outside of its range"):
+        module.run(np.zeros([n if isinstance(n, int) else 600 for n in value.shape], np.float32))
+    with pytest.raises(ModuleError, match="bind all inputs, or say what symbols are"):
+        module.bind()

@@ -127,9 +127,11 @@ def test_a_shape_that_none_serves_gets_its_own(compiled):
 def test_what_cannot_be_one_form_says_so_once(caplog, monkeypatch):
     data = model_of(
         [
-            helper.make_node("Trilu", ["x"], ["t"]),
-            helper.make_node("NonZero", ["t"], ["z"]),
-            helper.make_node("Cast", ["z"], ["y"], to=TensorProto.FLOAT),
+            helper.make_node("Shape", ["x"], ["s"]),
+            helper.make_node("Cast", ["s"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("Sqrt", ["f"], ["r"]),
+            helper.make_node("Cast", ["r"], ["z"], to=TensorProto.INT64),
+            helper.make_node("ConstantOfShape", ["z"], ["y"]),
         ],
         {"x": ["n", "m"]},
     )

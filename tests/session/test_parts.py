@@ -10,7 +10,17 @@ import onnx
 import pytest
 
 import tilework as tw
-from tests.graph.cut_models import DETECTION, SEQUENCE, TWICE, feeds_of, model, same, whole
+from tests.graph.cut_models import (
+    DETECTION,
+    FOLLOWED,
+    SCALED,
+    SEQUENCE,
+    TWICE,
+    feeds_of,
+    model,
+    same,
+    whole,
+)
 from tilework.errors import ModuleError, NetworkError
 from tilework.runtime.parts import PartedModule
 from tilework.session import Session, SessionOptions, later
@@ -46,7 +56,7 @@ def test_a_session_runs_all_of_a_model_and_says_once_what_is_left(caplog):
         more = {"x": np.ones((5, 4), np.float32)}  # another form
         assert same(session.run(["s"], more), whole(model(TWICE), more)[1:])
     line, each = caplog.messages
-    assert each.endswith("each shape gets a form of its own")
+    assert each.endswith("shapes vary: one form serves N=1..1024; shapes= gives others")
     assert line.startswith("g: left to ONNX Runtime ") and "ai.onnx.ml.Binarizer (2 of 8" in line
     assert isinstance(session.module_for(feeds), PartedModule)
 
@@ -131,3 +141,44 @@ def test_a_model_that_is_all_ours_needs_no_other_engine(monkeypatch):
     m = model("g (float[2, 4] x) => (float[2, 4] y) { y = Relu(x) }")
     session = Session(m.SerializeToString(), target=TARGET)
     assert isinstance(session.module, tw.runtime.Module)
+
+
+def sizes(text: str, *shapes: tuple[int, ...]) -> list:
+    rng = np.random.default_rng(0)
+    each = [{"x": rng.integers(-4, 5, shape).astype(np.float32)} for shape in shapes]
+    return [(feeds, whole(model(text), feeds)) for feeds in each]
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        (FOLLOWED, [(4, 4), (7, 4), (1, 4), (300, 4)]),
+        (SCALED, [(1, 2, 24, 16), (1, 2, 9, 40), (1, 2, 1, 1), (1, 2, 17, 63)]),
+    ],
+    ids=["followed", "scaled"],
+)
+def test_one_form_in_parts_serves_all_shapes(text, shapes, caplog, monkeypatch):
+    runs = sizes(text, *shapes)
+    session, _, _ = opened(text)
+    for feeds, expected in runs[:2]:
+        assert same(session.run(None, feeds), expected)
+    assert any("shapes vary: one form serves" in said for said in caplog.messages)
+    later.finish()
+    no_compiler(monkeypatch)
+    for feeds, expected in runs:
+        assert same(session.run(None, feeds), expected)
+    again, _, _ = opened(text)
+    for feeds, expected in runs:
+        assert same(again.run(None, feeds), expected)
+
+
+def test_what_leaves_its_range_within_a_run_gets_a_form_of_its_own(caplog, monkeypatch):
+    monkeypatch.setattr("tilework.graph.onnx.leave._MOST", 4)
+    text = SCALED.replace("float long = {24}", "float long = {150}")
+    runs = sizes(text, (1, 2, 150, 12), (1, 2, 15, 15), (1, 2, 12, 150))
+    for ranges in ({"H": "1..200:150", "W": "1..200:12"}, None):
+        session = Session(model(text).SerializeToString(), target=TARGET, shapes=ranges)
+        caplog.clear()
+        for feeds, expected in runs:
+            assert same(session.run(None, feeds), expected)
+        assert len([said for said in caplog.messages if "outside of its range" in said]) == 1

@@ -129,6 +129,8 @@ def _ours(
     try:
         return compile_network(part.network, target, records, None, precision, cache)
     except NetworkError as e:
+        if part.network.symbols:
+            raise
         notes.append(f"{label} is left, too: {e}")
         return _theirs(part.other(), label, threads)
 

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from tilework.errors import ModuleError
 from tilework.runtime.archive import read_image, write_image
 from tilework.runtime.arrays import aligned_empty
-from tilework.runtime.manifest import from_json, to_json
 from tilework.runtime.module import Module
 from tilework.runtime.other import OtherModel, OtherPart, layout
 from tilework.runtime.parts_image import PartsImage
@@ -37,6 +36,8 @@ from tilework.runtime.parts_list import (
     PartsList,
     block_size,
     image_of,
+    list_from_json,
+    list_to_json,
     listed,
     other_part,
 )
@@ -47,6 +48,8 @@ from tilework.whole import folder_beside, remove, sync
 FORMAT = "tilework parts"
 VERSION = 1
 """Of the list; raise it when a field changes its meaning."""
+OVER_RANGES = 2
+"""The same of a network over ranges, whose list has symbols."""
 LIST = "parts.json"
 _FILE = re.compile(r"\d+\.(tw|onnx|weights)")
 _AGAIN = "compile the network again and save it"
@@ -85,11 +88,11 @@ def _write(image: PartsImage, num_threads: int, folder: Path, key: Key | None) -
             write_image(part.runner.image, folder / f"{number}.tw")
         else:
             write_model(part.runner.model, folder / f"{number}.onnx")
-    document = to_json(listed(image, num_threads))
+    document = list_to_json(listed(image, num_threads))
     text = json.dumps(
         {
             "format": FORMAT,
-            "version": VERSION,
+            "version": OVER_RANGES if image.symbols else VERSION,
             "engine_version": __version__,
             "sha256": {p.name: _digest(p) for p in sorted(folder.iterdir())},
             "list": document,
@@ -192,18 +195,18 @@ def _read(folder: Path, public_key: Key | None) -> tuple[PartsImage, int]:
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModuleError(f"{folder} is no Tilework module: {LIST} is of something else")
-    if document["version"] != VERSION:
+    if document["version"] not in (VERSION, OVER_RANGES):
         raise ModuleError(
             f"{folder} was made by Tilework {document['engine_version']}, version "
             f"{document['version']} of the list of parts; this is Tilework {__version__} with "
-            f"version {VERSION}: compile the network again"
+            f"version {OVER_RANGES}: compile the network again"
         )
     for name, digest in document["sha256"].items():
         if not _FILE.fullmatch(name):
             raise ValueError(f"there is an odd file {name!r}")
         if _digest(folder / name) != digest:
             raise ModuleError(f"{folder} is damaged: {name} has a wrong checksum; {_AGAIN}")
-    network = from_json(PartsList, document["list"], "list")
+    network = list_from_json(document["list"])
     runners = [_runner(folder, n, p, network) for n, p in enumerate(network.parts)]
     return image_of(network, runners), network.num_threads
 

@@ -307,7 +307,7 @@ class Module:
             ),
             *(f"  input  {v.name} {v.dtype}{list(v.shape)}" for v in self.image.inputs),
             *(f"  output {v.name} {v.dtype}{list(v.shape)}" for v in self.image.outputs),
-            *(f"  symbol {_range_text(s)}" for s in self.symbols),
+            *(f"  symbol {range_text(s)}" for s in self.symbols),
             f"  {len(self.image.steps)} kernel calls; {tuned_text(self.report)}",
             f"  constants {mib(self.image.constants.nbytes)}, intermediate values "
             f"{mib(typical.arena_bytes)}{where}, code {mib(code)}",
@@ -368,7 +368,8 @@ class Module:
         return int(count)
 
 
-def _range_text(symbol: Symbol) -> str:
+def range_text(symbol: Symbol) -> str:
+    """A symbol's range and typical values."""
     typicals = ", ".join(map(str, symbol.typicals))
     none = ", or 0" if symbol.or_none else ""
     return f"{symbol.name} {symbol.low} to {symbol.high}{none}, typically {typicals}"

@@ -66,12 +66,12 @@ class OtherValue:
     Attributes:
         kind: its text, such as ``tensor(float)``.
         dtype: its element type; empty if it is no tensor of a type that NumPy has.
-        shape: None for extents that are not known.
+        shape: a text or None for extents that are not known.
     """
 
     kind: str
     dtype: str
-    shape: tuple[int | None, ...]
+    shape: tuple[int | str | None, ...]
 
 
 @frozen
@@ -317,7 +317,7 @@ def room(dtype: str, shape: Sequence[int | None] | None) -> Array | None:
 def _value(said: Any) -> OtherValue:
     match = re.fullmatch(r"tensor\((\w+)\)", said.type)
     dtype = _NAMES.get(match[1], match[1]) if match else ""
-    shape = tuple(n if isinstance(n, int) and n >= 0 else None for n in said.shape or ())
+    shape = tuple(None if isinstance(n, int) and n < 0 else n for n in said.shape or ())
     return OtherValue(said.type, dtype if dtype in _PLAIN else "", shape)
 
 

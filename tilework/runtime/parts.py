@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilework.errors import ModuleError
+from tilework.index.symbols import Point, Symbol
 from tilework.runtime.arrays import check_array, random_array, ready_copy
 from tilework.runtime.bound import BoundCall
 from tilework.runtime.folder import write_folder
 from tilework.runtime.image import TaskReport, recorded_text, tuned_text, with_shares
-from tilework.runtime.module import Module
+from tilework.runtime.module import Module, range_text
 from tilework.runtime.names import all_given, in_order
 from tilework.runtime.other import room, version
 from tilework.runtime.parts_bound import BoundParts
-from tilework.runtime.parts_image import Part, PartsImage, PartValue, rooms
+from tilework.runtime.parts_image import Part, PartsImage, PartValue, rooms, solver_of
 from tilework.runtime.signature import Key
 from tilework.runtime.timing import BenchmarkResult, KernelTime, time_runs
 
@@ -41,7 +42,29 @@ class PartedModule:
         self.name, self.target = image.name, image.target
         self.num_threads = num_threads
         self._dying = _last_uses(image)
+        self._sized = [v for v in self.inputs.values() if v.sized]
+        self._solver = solver_of(f"module {image.name}", self._sized)
         self.set_threads(num_threads)
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Extents that a run decides, with their ranges; none where all shapes are numbers."""
+        return self._solver.symbols
+
+    def point_at(self, at: Mapping[str, int] | None = None) -> dict[str, int]:
+        """The values of all symbols, by name; typical ones where ``at`` gives none."""
+        return {s.name: n for s, n in self._named(at).items()}
+
+    def require(self, inputs: Mapping[str, Any]) -> None:
+        """Refuse inputs of shapes that the network was not compiled for.
+
+        Args:
+            inputs: arrays by name.
+
+        Raises:
+            ShapeError: the message names the symbol, its value and its range.
+        """
+        self._point(inputs)
 
     @property
     def inputs(self) -> dict[str, PartValue]:
@@ -99,10 +122,16 @@ class PartedModule:
             ModuleError: inputs are missing or unknown, or of another shape or type; or a node
                 fails in the other engine, which the message names.
         """
-        values = self._given(in_order(self.image.inputs, all_given(inputs, more), self._wanted))
+        listed = in_order(self.image.inputs, all_given(inputs, more), lambda: _wanted(self))
+        values = dict(zip(self.image.inputs, listed, strict=True))
+        point = self._point(values) if self.symbols else {}
+        for v in self._sized:
+            values[v.name] = ready_copy(
+                f"input {v.name}", values[v.name], v.known_at(point), v.dtype
+            )
         given = list(values.values())
         for part, dying in zip(self.image.parts, self._dying, strict=True):
-            values.update(zip(part.outputs, self.run_part(part, values), strict=True))
+            values.update(zip(part.outputs, self.run_part(part, values, point), strict=True))
             for name in dying:
                 del values[name]
         return _apart([values[n] for n in self.image.outputs], given)
@@ -112,6 +141,7 @@ class PartedModule:
         inputs: Mapping[str, Any] | None = None,
         outputs: Sequence[Any] | None = None,
         threads: int | None = None,
+        at: Mapping[str, int] | None = None,
     ) -> BoundCall:
         """A run with its arrays fixed, to be repeated; see `Module.bind`.
 
@@ -122,14 +152,14 @@ class PartedModule:
             ModuleError: an input is no tensor of a fixed shape; or see `Module.bind`.
         """
         count = self.num_threads if threads is None else threads
-        open_ones = [v.name for v in self.inputs.values() if not v.static]
+        open_ones = [v.name for v in self.inputs.values() if not v.sized]
         if open_ones:
             raise ModuleError(
                 f"module {self.name}: input {open_ones[0]} has no fixed type and shape, so that "
                 "no array can be bound; use module.run"
             )
-        given = self._bound_inputs(inputs or {})
-        calls = BoundParts(self.image, given, count)
+        given = self._bound_inputs(inputs or {}, at)
+        calls = BoundParts(self.image, given, count, self._point(given))
         results: list[Any] = [None] * len(self.image.outputs)
         if outputs is not None and len(outputs) != len(results):
             raise ModuleError(
@@ -149,25 +179,38 @@ class PartedModule:
         return BoundCall(run, given, results)
 
     def benchmark(
-        self, repeat: int = 3, min_repeat_ms: float = 500, threads: int | None = None
+        self,
+        repeat: int = 3,
+        min_repeat_ms: float = 500,
+        threads: int | None = None,
+        at: Mapping[str, int] | None = None,
     ) -> BenchmarkResult:
         """Time the network on random inputs; see `Module.benchmark`."""
-        call = self.bind(self._random_inputs(), threads=threads)
+        call = self.bind(self._random_inputs(at), threads=threads)
         call()
         return time_runs(call, repeat, min_repeat_ms)
 
-    def profile(self, repeat: int = 10, threads: int | None = None) -> list[KernelTime]:
+    def profile(
+        self,
+        repeat: int = 10,
+        threads: int | None = None,
+        at: Mapping[str, int] | None = None,
+    ) -> list[KernelTime]:
         """Time every kernel call of our parts, and each part of the other engine as a whole.
 
         The kernels of a part are timed within runs of that part on random inputs; parts of the
         other engine within runs of the network.
         """
         count = self.num_threads if threads is None else threads
-        theirs = self._part_seconds(max(repeat, 1), count)
+        point = self.point_at(at)
+        calls = BoundParts(self.image, self._random_inputs(at), count, self._named(at))
+        calls()
+        theirs = np.median([calls.timed() for _ in range(max(repeat, 1))], axis=0)
         rows: list[KernelTime] = []
         for number, part in enumerate(self.image.parts):
             if isinstance(part.runner, Module):
-                rows += part.runner.profile(repeat, count)
+                mine = {s.name: point[s.name] for s in part.runner.symbols if s.name in point}
+                rows += part.runner.profile(repeat, count, mine)
             else:
                 what = f"{version()}: {', '.join(part.runner.model.operators)}"
                 ms = 1e3 * theirs[number]
@@ -183,6 +226,7 @@ class PartedModule:
             f"{self.name} for {self.target}, {threads}",
             *(f"  input  {_value_text(v)}" for v in self.inputs.values()),
             *(f"  output {_value_text(v)}" for v in self.outputs),
+            *(f"  symbol {range_text(s)}" for s in self.image.symbols),
             f"  {len(self.image.parts)} parts, {ours} of them ours; {tuned_text(self.report)}",
             f"  {self.left}",
             *(f"  {note}" for note in self.image.notes),
@@ -208,61 +252,72 @@ class PartedModule:
 
     # --- inside --------------------------------------------------------------------------------
 
-    def run_part(self, part: Part, values: Mapping[str, Any]) -> list[Any]:
-        """What a part makes of the values that it reads."""
+    def run_part(
+        self, part: Part, values: Mapping[str, Any], point: Point | None = None
+    ) -> list[Any]:
+        """What a part makes of the values that it reads.
+
+        Args:
+            point: values of symbols; None: those that have the other engine make all arrays.
+        """
         mine = {name: values[name] for name in part.inputs}
         if isinstance(part.runner, Module):
             return part.runner.run(mine)
-        return part.runner.run(mine, rooms(self.image, part), self.num_threads)
+        into = rooms(self.image, part, point or {})
+        return part.runner.run(mine, into, self.num_threads)
 
-    def _given(self, given: Sequence[Any]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for value, array in zip(self.inputs.values(), given, strict=True):
-            if value.static and value.shape is not None:
-                extents = [n for n in value.shape if n is not None]
-                array = ready_copy(f"input {value.name}", array, extents, value.dtype)
-            values[value.name] = array
-        return values
+    def _point(self, inputs: Mapping[str, Any]) -> Point:
+        """The values of the symbols for the shapes of some inputs.
 
-    def _bound_inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        Raises:
+            ShapeError: they are none that the network was compiled for.
+        """
+        if not self.symbols:
+            return {}
+        values = self._solver.point([np.shape(inputs[v.name]) for v in self._sized])
+        return dict(zip(self.symbols, values, strict=True))
+
+    def _named(self, at: Mapping[str, int] | None) -> Point:
+        return dict(zip(self.symbols, self._solver.named(at or {}), strict=True))
+
+    def _bound_inputs(
+        self, given: Mapping[str, Any], at: Mapping[str, int] | None
+    ) -> dict[str, Any]:
         unknown = [str(n) for n in given if n not in self.image.inputs]
         if unknown:
             raise ModuleError(
                 f"module {self.name} has no input {', '.join(unknown)}; "
                 f"it has {', '.join(self.image.inputs)}"
             )
+        missing = [n for n in self.image.inputs if n not in given]
+        if self.symbols and at is None and missing:
+            raise ModuleError(
+                f"module {self.name}: shapes are symbolic: bind all inputs, or say what symbols "
+                f"are, such as at={self.point_at()}"
+            )
+        point = self._point(given) if at is None and self.symbols else self._named(at)
         arrays: dict[str, Any] = {}
         for v in self.inputs.values():
-            own = room(v.dtype, v.shape)
+            shape = v.at(point)
+            own = room(v.dtype, shape)
             if v.name in given:
-                check_array(f"input {v.name}", given[v.name], v.shape or (), v.dtype)  # type: ignore[arg-type]
+                check_array(f"input {v.name}", given[v.name], shape or (), v.dtype)  # type: ignore[arg-type]
                 arrays[v.name] = given[v.name]
             elif own is not None:
                 own[...] = 0
                 arrays[v.name] = own
         return arrays
 
-    def _part_seconds(self, repeat: int, threads: int) -> list[float]:
-        """The time of each part within runs of the network; the median of several."""
-        calls = BoundParts(self.image, self._random_inputs(), threads)
-        calls()
-        return list(np.median([calls.timed() for _ in range(repeat)], axis=0))
-
-    def _random_inputs(self) -> dict[str, Any]:
-        rng = np.random.default_rng(0)
+    def _random_inputs(self, at: Mapping[str, int] | None) -> dict[str, Any]:
+        rng, point = np.random.default_rng(0), self._named(at)
         out: dict[str, Any] = {}
         for v in self.inputs.values():
-            if not v.static or v.shape is None:
+            if not v.sized:
                 raise ModuleError(
                     f"module {self.name}: no random values can be made for input {_value_text(v)}"
                 )
-            shape = [n for n in v.shape if n is not None]
-            out[v.name] = random_array(rng, shape, v.dtype)
+            out[v.name] = random_array(rng, v.known_at(point), v.dtype)
         return out
-
-    def _wanted(self) -> str:
-        inputs = ", ".join(map(_value_text, self.inputs.values()))
-        return f"module {self.name} takes the inputs {inputs}"
 
 
 AnyModule = Module | PartedModule
@@ -292,6 +347,11 @@ def _apart(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
             taken.append(value)
         apart.append(value)
     return apart
+
+
+def _wanted(module: PartedModule) -> str:
+    inputs = ", ".join(map(_value_text, module.inputs.values()))
+    return f"module {module.name} takes the inputs {inputs}"
 
 
 def _kind(array: Any) -> tuple[tuple[int, ...], str]:

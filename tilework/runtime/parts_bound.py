@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
+from tilework.index.symbols import Point
 from tilework.locks import Lock
 from tilework.runtime.arrays import ready_copy
 from tilework.runtime.module import Module
@@ -20,7 +21,10 @@ class BoundParts:
     Calls take turns: all use the same memory.
     """
 
-    def __init__(self, image: PartsImage, given: Mapping[str, Any], threads: int) -> None:
+    def __init__(
+        self, image: PartsImage, given: Mapping[str, Any], threads: int, point: Point
+    ) -> None:
+        self._point = point
         self._outputs = image.outputs
         self._values: dict[str, Any] = dict(given)
         self._steps: list[Callable[[], None]] = []
@@ -48,6 +52,13 @@ class BoundParts:
     def _ours(self, image: PartsImage, part: Part, threads: int) -> Callable[[], None]:
         runner = part.runner
         assert isinstance(runner, Module)
+        if any(n not in self._values for n in part.inputs):  # its extents are known in a run
+
+            def unbound() -> None:
+                results = runner.run({n: self._values[n] for n in part.inputs})
+                self._values.update(zip(part.outputs, results, strict=True))
+
+            return unbound
         ready = {
             n: ready_copy(f"input {n}", a, a.shape, str(a.dtype))
             for n, a in ((n, self._values[n]) for n in part.inputs)
@@ -66,7 +77,7 @@ class BoundParts:
     def _theirs(self, image: PartsImage, part: Part, threads: int) -> Callable[[], None]:
         runner = part.runner
         assert isinstance(runner, OtherPart)
-        binding, into = Binding(runner, threads), rooms(image, part)
+        binding, into = Binding(runner, threads), rooms(image, part, self._point)
         self._values.update(into)
 
         def run() -> None:

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from tilework.dtypes import numpy_dtype
 from tilework.frozen import frozen
+from tilework.index.documents import Symbols, table_document, table_of
 from tilework.runtime.left import Left
+from tilework.runtime.manifest import from_json, to_json
 from tilework.runtime.module import Module
 from tilework.runtime.other import OtherModel, OtherPart, Weight, layout
-from tilework.runtime.parts_image import Part, PartsImage, PartValue
+from tilework.runtime.parts_image import Part, PartsImage, PartValue, symbols_in
 
 
 @frozen
@@ -60,6 +62,26 @@ def listed(image: PartsImage, num_threads: int) -> PartsList:
         image.name, image.target, num_threads, image.inputs, image.outputs,
         tuple(image.values.values()), tuple(map(_listed, image.parts)), image.left, image.notes,
     )  # fmt: skip
+
+
+def list_to_json(network: PartsList) -> dict[str, Any]:
+    """A list as JSON holds it, with a table of symbols if there are any."""
+    symbols = symbols_in(network.values)
+    document: dict[str, Any] = to_json(network)
+    return document | ({"symbols": table_document(symbols)} if symbols else {})
+
+
+def list_from_json(document: Any) -> PartsList:
+    """The list of `list_to_json`.
+
+    Raises:
+        ValueError: a field is missing or unknown, or holds something of another type.
+    """
+    symbols: Symbols = {}
+    if isinstance(document, dict) and "symbols" in document:
+        symbols = table_of(document["symbols"])
+        document = {name: value for name, value in document.items() if name != "symbols"}
+    return from_json(PartsList, document, "list", symbols)
 
 
 def _listed(part: Part) -> ListedPart:

@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from tilework.kept import KeptFiles, allowed_bytes, default_folder, key_of, shared_folder
-from tilework.runtime.manifest import from_json
 from tilework.runtime.module import Module
 from tilework.runtime.other import OtherModel, OtherPart
 from tilework.runtime.parts import PartedModule
-from tilework.runtime.parts_list import ListedPart, PartsList, image_of, other_part
+from tilework.runtime.parts_list import (
+    ListedPart,
+    PartsList,
+    image_of,
+    list_from_json,
+    other_part,
+)
 from tilework.session.entry import read_entry, read_other, write_entry, write_other
 
 _ENTRY = ".entry"
@@ -73,11 +78,11 @@ class ModuleCache(KeptFiles):
         """A network whose parts were kept; None if one cannot be used.
 
         Args:
-            document: its list, a JSON value: see `tilework.runtime.parts_list.listed`.
+            document: its list, a JSON value: see `tilework.runtime.parts_list.list_to_json`.
             keys: of its parts.
         """
         try:
-            parts = from_json(PartsList, document, "list")
+            parts = list_from_json(document)
             runners = [self._part(p, k, parts) for p, k in zip(parts.parts, keys, strict=True)]
             image = image_of(parts, [r for r in runners if r is not None])
         except (TypeError, ValueError) as e:

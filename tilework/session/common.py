@@ -29,7 +29,7 @@ from tilework.session.facts import Declared
 from tilework.session.whole import Forms, Ranges, form_over
 
 if TYPE_CHECKING:
-    from tilework.runtime.module import Module
+    from tilework.runtime.parts import AnyModule
 
 Shapes = Mapping[str, tuple[int, ...]]
 Column = str | tuple[int, ...]
@@ -72,12 +72,12 @@ class Common:
     def __init__(self, forms: Forms, inputs: Sequence[Declared], given: Ranges) -> None:
         self._forms, self._inputs, self._given = forms, inputs, given
         self._seen: list[dict[str, tuple[int, ...]]] | None = None
-        self._form: Module | None = None
-        self._served: BoundedCache[object, Module] = BoundedCache(_REMEMBERED)
+        self._form: AnyModule | None = None
+        self._served: BoundedCache[object, AnyModule] = BoundedCache(_REMEMBERED)
         self._vain = 0
         self._making = Lock()
 
-    def serving(self, key: object, shapes: Shapes) -> Module | None:
+    def serving(self, key: object, shapes: Shapes) -> AnyModule | None:
         """The form that serves inputs of some shapes; None where they get one of their own.
 
         Args:
@@ -93,7 +93,7 @@ class Common:
                 self._served.put(key, form)
         return form
 
-    def _serving(self, shapes: Shapes) -> Module | None:
+    def _serving(self, shapes: Shapes) -> AnyModule | None:
         if self._within(shapes):
             return self._form
         if self._seen is None:
@@ -121,14 +121,14 @@ class Common:
         self._served.clear()
         self._forms.let_go(form, partial(_serves, form))
         self._keep(wider)
-        served = ", ".join(f"{s.name}={s.low}..{s.high}" for s in form.image.symbols)
+        served = ", ".join(f"{s.name}={s.low}..{s.high}" for s in form.symbols)
         log.warning("%s: shapes vary: one form serves %s; shapes= gives others", form.name, served)
         return form
 
     def _within(self, shapes: Shapes) -> bool:
         return self._form is not None and _serves(self._form, shapes)
 
-    def _wider(self, seen: Sequence[Shapes]) -> Module | None:
+    def _wider(self, seen: Sequence[Shapes]) -> AnyModule | None:
         """The form for all shapes around these; None if there is none, and a warning says why.
 
         Given ranges come first; where they do not serve what was seen they are not asked again.
@@ -174,7 +174,7 @@ class Common:
         self._forms.note([seen, refused], "shapes")
 
 
-def _serves(form: Module, shapes: Shapes) -> bool:
+def _serves(form: AnyModule, shapes: Shapes) -> bool:
     try:
         form.require({name: np.broadcast_to(np.int8(0), shape) for name, shape in shapes.items()})
     except ShapeError:

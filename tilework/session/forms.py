@@ -25,11 +25,10 @@ from tilework.errors import ShapeError, TileworkError
 from tilework.freed import give_back
 from tilework.frozen import frozen
 from tilework.revision import code_version
-from tilework.runtime.manifest import to_json
 from tilework.runtime.module import Module
 from tilework.runtime.other import engine
 from tilework.runtime.parts import PartedModule
-from tilework.runtime.parts_list import listed
+from tilework.runtime.parts_list import list_to_json, listed
 from tilework.session import later
 from tilework.session.cache import ModuleCache
 from tilework.session.common import EACH, Common
@@ -96,11 +95,11 @@ class Forms:
         self.modules: BoundedCache[Key, Compiled] = BoundedCache(KEPT)
         self._valued: tuple[str, ...] | None = None
         self._noted: set[str] = set()
-        self._whole: Module | None = None
+        self._whole: Compiled | None = None
         self._tried = not how.ranges
         self._commons: BoundedCache[object, Common] = BoundedCache(KEPT)
 
-    def whole(self) -> Module | None:
+    def whole(self) -> Compiled | None:
         """The form for all shapes within given ranges; None if there are none, or it cannot be.
 
         A warning says once why it cannot be.
@@ -109,8 +108,7 @@ class Forms:
             TileworkError: it cannot be, and is to continue inputs in their memory.
         """
         if not self._tried:
-            self._tried = True
-            given = self._how.ranges
+            self._tried, given = True, self._how.ranges
             try:
                 self._whole, served = form_over(Valued(self, (), {}), given, self._how.in_place)
             except TileworkError as e:
@@ -123,26 +121,27 @@ class Forms:
                 self.warn("other shapes get forms of their own", why)
         return self._whole
 
-    def within(self, use: Callable[[Module], Found]) -> Found | None:
+    def within(self, use: Callable[[Compiled], Found]) -> Found | None:
         """What comes of a use of the form for all shapes, if it is for shapes within.
 
         None where there is no such form, or shapes are others; a warning says that once.
         """
         whole = self.whole()
-        if whole is None:
-            return None
         try:
-            return use(whole)
+            return None if whole is None else use(whole)
         except ShapeError as e:
             self.warn("another form is made", str(e))
             return None
 
-    def get(self, shapes: Shapes, arrays: Mapping[str, Array] | None = None) -> Compiled | None:
+    def get(
+        self, shapes: Shapes, arrays: Mapping[str, Array] | None = None, shared: bool = True
+    ) -> Compiled | None:
         """The form for some shapes.
 
         Args:
             shapes: of all inputs.
             arrays: their values, from which those are taken that decide shapes.
+            shared: it may serve others.
 
         Returns:
             None only without ``arrays``: the values of some inputs decide shapes.
@@ -161,7 +160,8 @@ class Forms:
             known = [(n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())]
             key = (tuple(sorted(rest.items())), tuple(known))
             compiled = self.modules.get(key)
-            if compiled is None and (self._valued or not self._how.ranges) and arrays is not None:
+            alone = not shared or (self._how.ranges and not self._valued)
+            if compiled is None and not alone and arrays is not None:
                 compiled = self._common(tuple(known), values).serving(key, rest)
             if compiled is not None:
                 return compiled
@@ -309,7 +309,7 @@ class Forms:
         note: dict[str, Any] = {"folders": folders}
         if isinstance(module, PartedModule):
             parts, put_parts = range(len(module.image.parts)), cache.putting_parted(module)
-            note["parts"] = to_json(listed(module.image, module.num_threads))
+            note["parts"] = list_to_json(listed(module.image, module.num_threads))
 
             def put(key: str) -> None:
                 note["keys"] = [ModuleCache.key(key, str(n)) for n in parts]
@@ -360,7 +360,7 @@ class Valued:
         self._name = (repr(known),) if known else ()
         self.read, self.warn = forms.read, forms.warn
 
-    def over(self, ranges: Ranges) -> Module | None:
+    def over(self, ranges: Ranges) -> Compiled | None:
         """The form for all shapes within ranges; None if more values decide shapes.
 
         Raises:
@@ -371,10 +371,9 @@ class Valued:
         if needed:
             what = EACH if self._known else "each has forms of its own"
             self.warn(what, f"values of {', '.join(needed)} decide shapes")
-        module = self._forms.modules.get(key)
-        return module if isinstance(module, Module) else None
+        return self._forms.modules.get(key)
 
-    def let_go(self, form: Module, serves: Callable[[Shapes], bool]) -> None:
+    def let_go(self, form: Compiled, serves: Callable[[Shapes], bool]) -> None:
         """Let go of narrower forms, and of those for shapes that this one ``serves``."""
         for key, one in self._forms.modules.items():
             given = dict(key[0])

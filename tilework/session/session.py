@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tilework.collector import paused
-from tilework.errors import ModuleError, TileworkError
+from tilework.errors import ModuleError, ShapeError, TileworkError
 from tilework.kept import keeps
+from tilework.runtime.module import Module
 from tilework.runtime.parts import PartedModule
 from tilework.session import ahead, later
 from tilework.session.binding import IOBinding
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tilework.graph.onnx.ranges import Loose
     from tilework.graph.precision import Precision
     from tilework.record import History
-    from tilework.runtime.module import Module
     from tilework.runtime.past import Past
 
 Array = NDArray[Any]
@@ -54,7 +54,7 @@ class Session:
 
     A model whose shapes are fixed is compiled when the session is made; one with symbolic extents
     at its first run, for the shapes of that run, and at the first run of other shapes once more,
-    for all shapes (of what data decide, or cannot be compiled so, for each combination; the last
+    for all shapes (of what cannot be compiled so, for each combination; the last
     eight stay in memory). What was compiled is kept on disk, so that the next session starts at
     once. Several threads may run one session.
 
@@ -273,7 +273,7 @@ class Session:
         """The compiled network that runs these inputs."""
         arrays = self._feeds.arrays(input_feed)
 
-        def which(module: Module) -> Compiled:
+        def which(module: Compiled) -> Compiled:
             module.require(arrays)
             return module
 
@@ -307,7 +307,13 @@ class Session:
                     return module.run(given)
 
                 within = None if self._fixed is not None else self._forms.within(run)
-                outputs = run(self._alone(arrays)) if within is None else within
+                try:
+                    outputs = run(self._alone(arrays)) if within is None else within
+                except ShapeError as e:  # an extent between parts leaves its range
+                    if self._fixed is not None:
+                        raise
+                    self._forms.warn("another form is made", str(e))
+                    outputs = run(self._alone(arrays, shared=False))
             else:
                 whole = self._continuing()
                 fed = [v.name for v in whole.image.ends.fed]
@@ -320,18 +326,18 @@ class Session:
 
     def _continuing(self) -> Module:
         """The form that continues inputs in their memory."""
-        if self._whole is None or not self._whole.image.rooms:
+        if not isinstance(self._whole, Module) or not self._whole.image.rooms:
             raise ModuleError(
                 "this session continues no input in its memory: make it with in_place=True, and "
                 "ranges of the extents that grow"
             )
         return self._whole
 
-    def _alone(self, arrays: Mapping[str, Any]) -> Compiled:
-        """The form for the shapes of these inputs, and for no others."""
+    def _alone(self, arrays: Mapping[str, Any], shared: bool = True) -> Compiled:
+        """The form for the shapes of these inputs, and for no others unless it is ``shared``."""
         if self._fixed is not None:
             return self._fixed
-        compiled = self._forms.get(self._feeds.shapes(arrays), arrays)
+        compiled = self._forms.get(self._feeds.shapes(arrays), arrays, shared)
         assert compiled is not None  # the values were given
         return compiled
 

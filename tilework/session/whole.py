@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilework.graph.onnx.files import ReadModel
-    from tilework.runtime.module import Module
+    from tilework.runtime.parts import AnyModule
 
 Ranges = Mapping[str, str | tuple[int | str, ...]]
 """By symbol: a range, or a number, alone in a tuple; by input: its shape."""
@@ -27,7 +27,7 @@ class Forms(Protocol):
         """Of inputs that are constants of the form."""
         ...
 
-    def over(self, ranges: Ranges) -> Module | None:
+    def over(self, ranges: Ranges) -> AnyModule | None:
         """The form for all shapes within ranges."""
         ...
 
@@ -35,7 +35,7 @@ class Forms(Protocol):
         """Whether the model can be read for these ranges."""
         ...
 
-    def let_go(self, form: Module, serves: Callable[[Mapping[str, Any]], bool]) -> None:
+    def let_go(self, form: AnyModule, serves: Callable[[Mapping[str, Any]], bool]) -> None:
         """Let go of narrower forms, and of those for shapes that this one ``serves``."""
         ...
 
@@ -56,7 +56,7 @@ class Forms(Protocol):
         ...
 
 
-def form_over(forms: Forms, given: Ranges, in_place: bool) -> tuple[Module | None, Ranges]:
+def form_over(forms: Forms, given: Ranges, in_place: bool) -> tuple[AnyModule | None, Ranges]:
     """The form for all shapes within ranges, or within the part of them that it can serve.
 
     That is without 0, or where the model is one network.

@@ -214,9 +214,14 @@ _EACH: dict[str, Callable[..., Item]] = {
     **{op: _tested(op) for op in _TESTS},
 }
 
-KNOWN = frozenset(
-    (*_MOVES, *_EACH, "Cast", "CastLike", "ReduceProd", "ReduceSum", "Shape", "Size")
-)
+_FOLDS: Mapping[str, Callable[..., Item]] = {
+    "ReduceMax": _extreme("max"),
+    "ReduceMin": _extreme("min"),
+    "ReduceProd": operator.mul,
+    "ReduceSum": operator.add,
+}
+
+KNOWN = frozenset((*_MOVES, *_EACH, *_FOLDS, "Cast", "CastLike", "Shape", "Size"))
 """Operators that are computed here."""
 
 
@@ -241,18 +246,12 @@ def _cast(x: Numbers, to: str) -> Known:
     return tensor_of(items, x.shape, to)
 
 
-_FOLDS: Mapping[str, Callable[[Extent, Extent], Extent]] = {
-    "ReduceProd": operator.mul,
-    "ReduceSum": operator.add,
-}
-
-
 def _reduced(op: str, a: Mapping[str, Any], given: Sequence[Known]) -> Known:
     """All numbers of a list in one; the list as it is where no axes are to mean none."""
     x, axes = numbers(given[0]), [*a.get("axes", ()), *given[1:]]
     if a.get("noop_with_empty_axes") and not any(map(np.size, axes)):
         return x
-    if op not in _FOLDS or len(x.shape) != 1 or x.extents is None:
+    if op not in _FOLDS or len(x.shape) != 1 or (x.extents is None and len(x.items) > 1):
         raise NotKnown(op)
-    total = reduce(_FOLDS[op], x.extents)
+    total = reduce(_FOLDS[op], x.items)
     return tensor_of([total], (1,) if a.get("keepdims", 1) else (), x.dtype)

@@ -1,57 +1,44 @@
 """Cut a model of which only parts can be compiled: the rest is left to ONNX Runtime.
 
-The cut is made in the file's own graph, for inputs of known shapes. A node is left that has no
-conversion, or that reads what has no extents before a run; then nodes of ours are given away
-that are not worth a part of their own (`levels`). Values that are known at import are constants of
-every part that reads them, whoever computed them.
+The cut is made in the file's own graph, for inputs of known shapes or shapes within ranges. A node
+is left that has no conversion, or that reads what has no extents before a run; then nodes of ours
+are given away that are not worth a part of their own (`levels`). Values that are known at import
+are constants of every part that reads them, whoever computed them; what follows from extents that
+a run brings is computed by a part, and known to those of ours.
+
+Ranges lose no work of ours: a node that becomes something else from run to run asks for narrower
+ones, and what is a network at typical values, or a product there, is left over no range.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
-
-import numpy as np
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
 from tilework.graph.onnx.context import ShapesRefused, ValuesNeeded
 from tilework.graph.onnx.files import ReadModel
-from tilework.graph.onnx.importer import convert, define_inputs, opened, opset_of, telling
-from tilework.graph.onnx.infer import output_types
-from tilework.graph.onnx.inputs import Values
-from tilework.graph.onnx.leave import Leaving
-from tilework.graph.onnx.levels import Nodes, Plan, together, worthwhile
+from tilework.graph.onnx.importer import convert, opened, telling
+from tilework.graph.onnx.inputs import Values, at_typical
+from tilework.graph.onnx.levels import Plan, together, worthwhile
 from tilework.graph.onnx.messages import first_line, one_line
-from tilework.graph.onnx.operations import PRODUCTS, operations
+from tilework.graph.onnx.numbers import Numbers
+from tilework.graph.onnx.operations import operations, worth_a_part
 from tilework.graph.onnx.places import Places
-from tilework.graph.onnx.protos import ModelProto, NodeProto, TypeProto
+from tilework.graph.onnx.protos import ModelProto, NodeProto
 from tilework.graph.onnx.ranges import Loose, Shapes, shapes_of, symbols_given
-from tilework.graph.onnx.reads import in_order, read_by, reads
-from tilework.graph.onnx.scopes import initial_constants
+from tilework.graph.onnx.reads import read_by
 from tilework.graph.onnx.submodels import submodel
-from tilework.graph.onnx.types import bound_type, is_ours, part_value, static_type
-from tilework.graph.onnx.walk import Walk, operator_name
+from tilework.graph.onnx.types import known_type, part_value
+from tilework.graph.onnx.visited import Visited
+from tilework.graph.onnx.walk import Walk
 from tilework.graph.parts import OurPart, Parts, TheirPart
 from tilework.runtime.left import Left
 from tilework.runtime.other import OtherModel, shortened
-
-_MANY = 2**16
-"""Elements whose computing is worth a part, whatever is computed."""
-
-_HEAVY = PRODUCTS | {
-    "BatchNormalization", "GlobalAveragePool", "GroupNormalization", "InstanceNormalization",
-    "LayerNormalization", "LogSoftmax", "MaxPool", "AveragePool", "RMSNormalization", "Softmax",
-}  # fmt: skip
-"""Operators that are worth a part of ours."""
-
-_MOVES = {
-    "Cast", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
-    "Pad", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-}  # fmt: skip
-"""Operators that compute nothing: not worth one, however much they move."""
+from tilework.runtime.parts_image import PartValue, says, symbols_in
 
 
 def cut(
@@ -73,20 +60,37 @@ def cut(
     """
     model, places, label = opened(source)
     with telling(label):
-        given = shapes_of(shapes)
-        try:
-            return convert(model, places, given, values or {})
-        except ShapesRefused:
+        return cut_model(model, places, shapes_of(shapes), values or {}, ask)
+
+
+def cut_model(
+    model: ModelProto, places: Places | None, shapes: Shapes, values: Values, ask: bool = False
+) -> Network | Parts:
+    """The same of a model that is read.
+
+    Raises:
+        ValuesNeeded: see `cut`.
+        RangesNeeded: what some nodes become differs from run to run.
+        NetworkError: see `cut`; the message does not name the model.
+    """
+    try:
+        return convert(model, places, shapes, values)
+    except ShapesRefused:
+        raise
+    except NetworkError as e:
+        if ask and isinstance(e, ValuesNeeded):
             raise
-        except NetworkError as e:
-            if ask and isinstance(e, ValuesNeeded):
-                raise
-            if symbols_given(given):
-                raise NetworkError(
-                    f"{e}; a network of which another engine runs a part is compiled for numbers: "
-                    "give every symbol one"
-                ) from e
-            return _Cutting(_inlined(model), places, given, values or {}, e).result()
+        inlined = _inlined(model)
+        symbols = symbols_given(shapes)
+        if not symbols:
+            return _Cutting(inlined, places, shapes, values, e).result()
+        here = at_typical(inlined.graph.input, shapes, symbols)
+        at = Visited(inlined, places, here, values, e)
+        if not at.left_any:  # a network at numbers, of which no range leaves anything
+            raise
+        cutting = _Cutting(inlined, places, shapes, values, e, at)
+        cutting.require_no_less_than(at)
+        return cutting.result()
 
 
 def _inlined(model: ModelProto) -> ModelProto:
@@ -101,113 +105,8 @@ def _inlined(model: ModelProto) -> ModelProto:
         return model
 
 
-class _Cutting:
-    """One model while it is cut.
-
-    Args:
-        refused: why it is no network of ours.
-    """
-
-    def __init__(
-        self,
-        model: ModelProto,
-        places: Places | None,
-        shapes: Shapes,
-        values: Values,
-        refused: NetworkError,
-    ) -> None:
-        self.model, self.places, self.refused = model, places, refused
-        self.left_any = False
-        self.refusing: set[int] = set()  # nodes that are left whatever they read
-        forced: set[str] = set()
-        while True:
-            self._begin(shapes, values)
-            self.all, lists = self._visited(forced)
-            if not lists:
-                break
-            forced |= lists  # what is no tensor is handed over by the engine that has made it
-
-    def _begin(self, shapes: Shapes, values: Values) -> None:
-        """Define constants and inputs."""
-        model, graph = self.model, self.model.graph
-        self.name = graph.name or "model"
-        self.outputs = tuple(o.name for o in graph.output)
-        used = {i for n in graph.node for i in reads(n)} | set(self.outputs)
-        self.walk = Leaving(
-            Builder(self.name), opset_of(model), self.places, model.functions, used, self._infer
-        )
-        for name, array in initial_constants(graph, self.walk):
-            self.walk.define(name, np.array(array))  # a view would keep all bytes of the file
-        self.inputs = self._define_inputs(shapes, values)
-        self.given = dict(self.walk.constants)
-
-    def _infer(self, walk: Leaving, node: NodeProto) -> dict[str, TypeProto]:
-        types = {n: walk.type_of(n) for n in reads(node)}
-        return output_types(node, types, walk.constants, self.model)
-
-    def _define_inputs(self, shapes: Shapes, values: Values) -> tuple[str, ...]:
-        """Declare the inputs; the names of those that a run takes."""
-        inputs = [i for i in self.model.graph.input if i.name not in self.walk.constants]
-        others = [i for i in inputs if i.name not in values and not is_ours(i.type)]
-        names = {i.name for i in others}
-        rest = {n: s for n, s in shapes.items() if n not in names}
-        define_inputs(self.walk, [i for i in inputs if i.name not in names], rest, values)
-        for i in others:
-            given = shapes.get(i.name)
-            shape = None if given is None else [int(n) for n in given]
-            self.walk.types[i.name] = bound_type(i.type, shape)
-        return tuple(i.name for i in inputs if i.name not in values)
-
-    def _visited(self, forced: set[str]) -> tuple[Nodes, set[str]]:
-        """Visit all nodes, and note who runs those that must run.
-
-        Args:
-            forced: values that must be left.
-
-        Returns:
-            The nodes; and sequences of ours that the other engine reads, or a run returns.
-        """
-        lists: set[str] = set()
-        walk = self.walk
-        kinds: dict[int, bool] = {}
-        nodes = in_order(list(self.model.graph.node))
-        for number, node in enumerate(nodes):
-            shaped = all(walk.defined(i) or i not in walk.types for i in reads(node))
-            kinds[number] = forced.isdisjoint(node.output) and walk.convert(node)
-            if not kinds[number]:
-                self.left_any = True
-                lists.update(i for i in reads(node) if i in walk.lists)
-                walk.leave(node)
-                if shaped and forced.isdisjoint(node.output):
-                    self.refusing.add(number)
-        if not self.outputs:
-            raise NetworkError("the file is corrupt: the network has no outputs")
-        for name in self.outputs:
-            if name in walk.lists:
-                lists.add(name)
-            elif not walk.defined(name) and name not in walk.types:
-                raise NetworkError(f"the file is corrupt: its output '{name}' is never computed")
-        maker = {o: n for n, node in enumerate(nodes) for o in node.output if o}
-        live: set[int] = set()
-        stack = list(self.outputs)
-        while stack:
-            at = maker.get(name := stack.pop())
-            if at is not None and at not in live and name not in walk.constants:
-                live.add(at)
-                stack += reads(nodes[at])
-        running = Nodes()
-        place: dict[int, int] = {}
-        for number in sorted(live):
-            before = {
-                maker[i] for i in reads(nodes[number]) if i not in walk.constants and i in maker
-            }
-            place[number] = len(running.nodes)
-            running.nodes.append(nodes[number])
-            running.producers.append(sorted(place[b] for b in before))
-            running.ours.append(kinds[number])
-            if number in self.refusing:
-                running.refused[operator_name(nodes[number])] = None
-        return running, lists
+class _Cutting(Visited):
+    """One model while it is cut."""
 
     # ------------------------------------------------------------ who runs what
 
@@ -235,7 +134,9 @@ class _Cutting:
             ours = worthwhile(ours, producers, self._worth)
         notes: list[str] = []
         while True:
-            plan = Plan(self.all.nodes, ours, together(ours, producers))
+            live = self._live(ours)
+            groups = ([n for n in g if n in live] for g in together(ours, producers))
+            plan = Plan(self.all.nodes, ours, [g for g in groups if g], self._reads)
             networks, failed = self._networks(plan, notes)
             if not failed:
                 break
@@ -251,9 +152,9 @@ class _Cutting:
         given = [n for n, mine in enumerate(self.all.ours) if mine and not ours[n]]
         return Parts(
             name=self.name,
-            inputs={n: part_value(n, self.walk.type_of(n)) for n in self.inputs},
+            inputs={n: self._value(n) for n in self.inputs},
             outputs=self.outputs,
-            values={n: part_value(n, self.walk.type_of(n)) for n in crossing},
+            values={n: self._value(n) for n in crossing},
             parts=tuple(parts),
             left=self._left(ours),
             refused=one_line(self.refused),
@@ -262,22 +163,50 @@ class _Cutting:
             again=partial(self.parts, False) if generous and given else None,
         )
 
+    def _typed(self, name: str) -> PartValue:
+        return part_value(name, self.walk.type_of(name), self.walk.texts)
+
+    def _value(self, name: str) -> PartValue:
+        """What is known of a value before the part runs that computes it."""
+        value = self._typed(name)
+        if name not in self.walk.bearers:
+            return value
+        return replace(
+            value, shape=tuple(n if isinstance(n, int) else None for n in value.shape or ())
+        )
+
+    def _live(self, ours: Sequence[bool]) -> set[int]:
+        """The nodes that must run: what follows from extents is known to ours."""
+        if not self.walk.numbers:
+            return set(range(len(ours)))
+        maker = {o: n for n, node in enumerate(self.all.nodes) for o in node.output if o}
+        live: set[int] = set()
+        stack = [*self.outputs, *self.walk.bearers]
+        while stack:
+            at = maker.get(name := stack.pop())
+            if at is not None and at not in live and name not in self.walk.constants:
+                live.add(at)
+                stack += self._asks(self.all.nodes[at : at + 1], ours[at])
+        return live
+
+    def _asks(self, nodes: Sequence[NodeProto], mine: bool) -> list[str]:
+        """What some nodes read that is not known to them."""
+        known = (self.walk.constants, self.walk.numbers if mine else {})
+        return [i for i in read_by(nodes) if not any(i in each for each in known)]
+
     def _worth(self, group: Sequence[int]) -> bool:
         """Whether it pays that some nodes are ours, which run together."""
-        nodes = [self.all.nodes[n] for n in group]
-        if any(n.op_type in _HEAVY for n in nodes):
-            return True
-        computing = [n for n in nodes if n.op_type not in _MOVES]
-        shapes = (self.walk.shape_of(o) for n in computing for o in n.output if o)
-        return sum(math.prod(s) for s in shapes if s is not None) >= _MANY
+        return worth_a_part([self.all.nodes[n] for n in group], self.walk.shape_of)
 
     def _left(self, ours: Sequence[bool]) -> Left:
-        counted = [operations(n, self.walk.shape_of) for n in self.all.nodes]
-        theirs = [c for c, mine in zip(counted, ours, strict=True) if not mine]
+        both = zip(self.all.nodes, ours, strict=True)
+        each = [(n, mine) for n, mine in both if not n.output[0].startswith(" ")]  # of the file
+        counted = [operations(n, self.walk.shape_of) for n, _ in each]
+        theirs = [c for c, (_, mine) in zip(counted, each, strict=True) if not mine]
         total = sum(c for c in counted if c is not None)
         share = sum(c for c in theirs if c is not None) / total if total else None
         operators = tuple(self.all.refused)
-        return Left(operators, len(theirs), len(ours), share, theirs.count(None))
+        return Left(operators, len(theirs), len(each), share, theirs.count(None))
 
     # ------------------------------------------------------------ parts
 
@@ -289,10 +218,12 @@ class _Cutting:
             if not plan.ours[group[0]]:
                 continue
             nodes, writes = plan.of(number), self._writes(plan, number)
-            inputs = self._reads(plan, number)
+            inputs = plan.reads[number]
             try:
                 networks[number] = self._network(f"{self.name}.{number}", nodes, inputs, writes)
             except NetworkError as e:
+                if self.walk.texts:  # a narrower range, or a form for numbers, may do
+                    raise
                 kinds = dict.fromkeys(n.op_type for n in nodes)
                 notes.append(f"a part of {shortened(list(kinds))} is left, too: {one_line(e)}")
                 failed += group
@@ -311,13 +242,16 @@ class _Cutting:
             NetworkError: they have no conversion after all.
         """
         part = Walk(Builder(name), self.walk.opset, self.places, self.model.functions)
+        numbers = {n: self.walk.numbers[n] for n in read_by(nodes) if n in self.walk.numbers}
         for n in inputs:
-            kind = static_type(self.walk.type_of(n))
+            kind = known_type(self.walk.type_of(n), self.walk.texts)
             if kind is not None and self.walk.defined(n):
                 part.input(n, *kind)
         for n in dict.fromkeys((*read_by(nodes), *outputs)):
             if n in self.walk.constants:
                 part.define(n, self.walk.constants[n])
+            elif n in numbers and n not in inputs:
+                part.define(n, numbers[n])
         try:
             part.graph(nodes)
             return part.b.finish([part.output(o) for o in outputs], outputs)
@@ -326,16 +260,33 @@ class _Cutting:
         except Exception as e:  # a gap of ours must not end what the other engine runs
             raise NetworkError(f"{type(e).__name__}: {first_line(e)}") from e
 
-    def _reads(self, plan: Plan, number: int) -> list[str]:
-        """What a part reads, constants left out."""
-        return [i for i in read_by(plan.of(number)) if i not in self.walk.constants]
+    def _bringing(self, inputs: Sequence[str], numbers: Iterable[Numbers]) -> list[str]:
+        """Inputs of the model that a part must be given, so that shapes say what symbols are."""
+        needed = {s for n in numbers for s in n.symbols}
+        values = [v for v in map(self._typed, inputs) if v.sized]
+        more: list[str] = []
+        for name in (*self.inputs, *self.walk.bearers):
+            needed |= {*symbols_in(values)}
+            if says(values, needed):
+                break
+            value = self._typed(name)
+            if name not in inputs and value.sized and needed & {*symbols_in([value])}:
+                values.append(value)
+                more.append(name)
+        return more
+
+    def _reads(self, nodes: Sequence[NodeProto], mine: bool) -> list[str]:
+        """What a part reads that is not known to it; ours also what says what symbols are."""
+        asked = self._asks(nodes, mine)
+        numbers = [self.walk.numbers[n] for n in read_by(nodes) if n in self.walk.numbers]
+        return [*asked, *self._bringing(asked, numbers)] if mine else asked
 
     def _writes(self, plan: Plan, number: int) -> tuple[str, ...]:
         """What of a part others read, or a run returns."""
         wanted = set(self.outputs)
         for other in range(len(plan.groups)):
             if other != number:
-                wanted.update(self._reads(plan, other))
+                wanted.update(plan.reads[other])
         outputs = (o for n in plan.of(number) for o in n.output if o)
         return tuple(o for o in outputs if o in wanted and o not in self.walk.constants)
 
@@ -347,7 +298,7 @@ class _Cutting:
             outputs = (*outputs, *constant)
         return submodel(
             plan.of(number),
-            {n: self.walk.type_of(n) for n in self._reads(plan, number)},
+            {n: self.walk.type_of(n) for n in plan.reads[number]},
             {n: self.walk.type_of(n) for n in outputs},
             self.walk.constants,
             self.model,
@@ -359,10 +310,10 @@ class _Cutting:
         names = dict.fromkeys((*self.outputs, *more))
         inputs = {n: self.walk.type_of(n) for n in self.inputs}
         return submodel(
-            list(self.model.graph.node),
+            self.nodes,
             inputs,
             {n: self.walk.type_of(n) for n in names},
-            self.given,
+            {**{n: a for n, a in self.walk.constants.items() if n[:1] == " "}, **self.given},
             self.model,
             self.places,
             "whole.weights",

@@ -22,7 +22,7 @@ from tilework.graph.onnx.symbols import evaluated, names_in, unbound
 from tilework.graph.operators import MAX_ELEMENTS
 from tilework.graph.operators.base import ANY, ValueType
 from tilework.graph.undecided import undecided_reason
-from tilework.index.extents import Extent
+from tilework.index.extents import Extent, typicals
 from tilework.index.symbols import Symbolic, Undecided, range_of
 
 ELEMENT_TYPES = ANY
@@ -315,3 +315,24 @@ def symbols_declared(inputs: Sequence[Any]) -> list[str]:
     """The symbols of a model's inputs, in the order in which they come."""
     texts = [n for shape in shapes_declared(inputs) for n in shape if isinstance(n, str) and n]
     return list(dict.fromkeys(name for text in texts for name in names_in(text)))
+
+
+def at_typical(
+    inputs: Sequence[Any], shapes: Shapes, symbols: Mapping[str, Extent]
+) -> dict[str, tuple[int, ...]]:
+    """What is given for a model's inputs and symbols, with typical values for ranges.
+
+    Args:
+        inputs: the model's declarations.
+        symbols: by name, as `tilework.graph.onnx.ranges.symbols_given` has them.
+    """
+    names = _names(inputs) | {i.name for i in inputs}
+    at: dict[str, tuple[int, ...]] = {}
+    for name, what in shapes.items():
+        if name in names and isinstance(what, str):
+            at[name] = typicals((symbols[name],))
+        elif name in names:
+            at[name] = typicals(
+                extent_of(name, n, symbols) if isinstance(n, str) else n for n in what
+            )
+    return at

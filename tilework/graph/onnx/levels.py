@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tilework.frozen import frozen
 from tilework.graph.onnx.protos import NodeProto
@@ -44,11 +45,18 @@ class Plan:
         nodes: all that run.
         ours: of each, whether it is ours.
         groups: the parts, as numbers of nodes.
+        reads_of: what nodes read together, those of ours or others.
     """
 
     nodes: Sequence[NodeProto]
     ours: Sequence[bool]
     groups: Sequence[Sequence[int]]
+    reads_of: Callable[[Sequence[NodeProto], bool], list[str]]
+
+    @cached_property
+    def reads(self) -> list[list[str]]:
+        """What each part reads."""
+        return [self.reads_of(self.of(n), self.ours[g[0]]) for n, g in enumerate(self.groups)]
 
     def of(self, number: int) -> list[NodeProto]:
         """The nodes of a part."""

@@ -108,6 +108,21 @@ _RULES: dict[str, _Rule] = {
 PRODUCTS = frozenset(k for k, rule in _RULES.items() if rule is not _nothing)
 """Operators that are sums of products."""
 
+_MANY = 2**16
+"""Elements whose computing is worth a part, whatever is computed."""
+
+HEAVY = PRODUCTS | {
+    "BatchNormalization", "GlobalAveragePool", "GroupNormalization", "InstanceNormalization",
+    "LayerNormalization", "LogSoftmax", "MaxPool", "AveragePool", "RMSNormalization", "Softmax",
+}  # fmt: skip
+"""Operators that are worth a part of ours."""
+
+_MOVES = {
+    "Cast", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
+    "Pad", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+}  # fmt: skip
+"""Operators that compute nothing: not worth one, however much they move."""
+
 _GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 
 
@@ -129,3 +144,12 @@ def operations(node: NodeProto, shape_of: ShapeOf) -> int | None:
         except (TypeError, ValueError, IndexError, KeyError):  # a shape that is missing, or odd
             return None
     return sum(map(math.prod, known)) if rule is None and len(known) == len(ys) else None
+
+
+def worth_a_part(nodes: Sequence[NodeProto], shape_of: ShapeOf) -> bool:
+    """Whether it pays to compute some nodes apart from those around them."""
+    if any(n.op_type in HEAVY for n in nodes):
+        return True
+    computing = [n for n in nodes if n.op_type not in _MOVES]
+    shapes = (shape_of(o) for n in computing for o in n.output if o)
+    return sum(math.prod(s) for s in shapes if s is not None) >= _MANY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
 import numpy as np
 
@@ -10,22 +10,45 @@ from tilework.dtypes import numpy_dtype
 from tilework.graph.onnx.protos import TypeProto, messages, numpy_type
 from tilework.graph.operators import ValueType
 from tilework.graph.operators.base import ANY
-from tilework.index.extents import known_shape
+from tilework.index.extents import Extent, known_shape
 from tilework.runtime.parts_image import PartValue
 
+Texts = MutableMapping[str, Extent]
+"""What stands for extents that a run brings where ONNX writes a type, and which they are."""
 
-def static_type(kind: TypeProto) -> ValueType | None:
-    """A tensor's type, if all of it is known."""
+
+def known_type(kind: TypeProto, extents: Mapping[str, Extent]) -> ValueType | None:
+    """A tensor's type, if all of it is known.
+
+    Args:
+        extents: by what stands for them.
+    """
     tensor = kind.tensor_type
     number = tensor.elem_type
     if not kind.HasField("tensor_type") or not number or not tensor.HasField("shape"):
         return None
-    if number == messages().TensorProto.STRING or not all(
-        d.HasField("dim_value") for d in tensor.shape.dim
-    ):
+    shape = extents_in(kind, extents)
+    if number == messages().TensorProto.STRING or None in shape:
         return None
-    dtype = str(numpy_type(number))
-    return ValueType(tuple(int(d.dim_value) for d in tensor.shape.dim), dtype)
+    return ValueType(tuple(n for n in shape if n is not None), str(numpy_type(number)))
+
+
+def extents_in(kind: TypeProto, extents: Mapping[str, Extent]) -> tuple[Extent | None, ...]:
+    """The extents of a tensor, None for those that are not known."""
+    return tuple(
+        int(d.dim_value) if d.HasField("dim_value") else extents.get(d.dim_param)
+        for d in kind.tensor_type.shape.dim
+    )
+
+
+def _written(extent: Extent, extents: Texts) -> int | str:
+    """What stands for an extent: one text for each."""
+    if isinstance(extent, int):
+        return extent
+    text = str(extent)
+    while extents.setdefault(text, extent) != extent:
+        text += "'"
+    return text
 
 
 def element_number(dtype: str) -> int:
@@ -35,11 +58,20 @@ def element_number(dtype: str) -> int:
     return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))
 
 
-def type_proto(kind: ValueType) -> TypeProto:
-    """A type of ours as ONNX writes it."""
+def type_proto(kind: ValueType, extents: Texts | None = None) -> TypeProto:
+    """A type of ours as ONNX writes it.
+
+    Args:
+        extents: learn what stands for those that a run brings; None: there are to be none.
+    """
     from onnx import helper
 
-    return helper.make_tensor_type_proto(element_number(kind.dtype), known_shape(kind.shape))
+    shape = known_shape(kind.shape) if extents is None else _texts(kind.shape, extents)
+    return helper.make_tensor_type_proto(element_number(kind.dtype), shape)
+
+
+def _texts(shape: Sequence[Extent], extents: Texts) -> list[int | str]:
+    return [_written(n, extents) for n in shape]
 
 
 def array_type(array: np.ndarray) -> TypeProto:
@@ -56,15 +88,19 @@ def is_ours(kind: TypeProto) -> bool:
     return kind.HasField("tensor_type") and type_text(kind) in ANY
 
 
-def bound_type(kind: TypeProto, shape: Sequence[int] | None) -> TypeProto:
+def bound_type(kind: TypeProto, shape: Sequence[Extent] | None, extents: Texts) -> TypeProto:
     """A tensor's type with the extents that are given."""
     bound = type(kind)()
     bound.CopyFrom(kind)
     if shape is not None and bound.HasField("tensor_type"):
         bound.tensor_type.ClearField("shape")
         bound.tensor_type.shape.SetInParent()
-        for extent in shape:
-            bound.tensor_type.shape.dim.add().dim_value = int(extent)
+        for extent in _texts(shape, extents):
+            dim = bound.tensor_type.shape.dim.add()
+            if isinstance(extent, str):
+                dim.dim_param = extent
+            else:
+                dim.dim_value = extent
     return bound
 
 
@@ -105,11 +141,9 @@ def _element(number: int) -> str:
     return name.lower()
 
 
-def part_value(name: str, kind: TypeProto) -> PartValue:
+def part_value(name: str, kind: TypeProto, extents: Mapping[str, Extent]) -> PartValue:
     """A value that parts hand over."""
     text = type_text(kind)
     if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
         return PartValue(name, None, text)
-    dims = kind.tensor_type.shape.dim
-    shape = tuple(int(d.dim_value) if d.HasField("dim_value") else None for d in dims)
-    return PartValue(name, shape, text)
+    return PartValue(name, extents_in(kind, extents), text)
