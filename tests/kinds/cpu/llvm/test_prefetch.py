@@ -7,6 +7,7 @@ import pytest
 
 from tests.hosts import x86
 from tilework import te
+from tilework.index.symbols import symbol
 from tilework.kinds.cpu.build import build, generate
 from tilework.kinds.cpu.kernel_call import load_kernel
 from tilework.runtime.arrays import aligned_copy, aligned_empty
@@ -48,6 +49,15 @@ def test_what_is_asked_for(cpu, tile, inner, asked):
     task = product(8, inner, 512, cpu)
     source = generate(task, 0, row_with(task, tile))
     assert ("call void @llvm.prefetch" in source.text) == asked
+
+
+@pytest.mark.parametrize(("inner", "asked"), [(64, True), (32, False)])
+def test_less_is_asked_for_where_a_run_says_how_many_rows(inner, asked):
+    """128 KB or more, of which a run with one tile of rows asks for the line it loads."""
+    task = product(symbol("rows", 1, 64, (16,)), inner, 512, "znver4")
+    text = generate(task, 0, row_with(task, 4)).text
+    assert ("call void @llvm.prefetch" in text) == asked
+    assert ("i64 8192, i64 0" in text) == asked
 
 
 def test_results_do_not_change():
