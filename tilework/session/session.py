@@ -291,7 +291,7 @@ class Session:
     ) -> list[Any]:
         places = self._feeds.places(output_names)
         whole = self._whole
-        if past is not None and whole is not None:
+        if past is not None and isinstance(whole, Module):
             ready = past.follow(whole.image, whole.num_threads, input_feed, places)
             if ready is not None:
                 return ready
