@@ -19,7 +19,7 @@ from os import PathLike
 
 from tilework.errors import NetworkError
 from tilework.graph.ir import Builder, Network
-from tilework.graph.onnx.context import ShapesRefused, ValuesNeeded
+from tilework.graph.onnx.context import RangesNeeded, ShapesRefused, ValuesNeeded
 from tilework.graph.onnx.files import ReadModel
 from tilework.graph.onnx.importer import convert, opened, telling
 from tilework.graph.onnx.inputs import Values, at_typical
@@ -88,8 +88,15 @@ def cut_model(
         at = Visited(inlined, places, here, values, e)
         if not at.left_any:  # a network at numbers, of which no range leaves anything
             raise
-        cutting = _Cutting(inlined, places, shapes, values, e, at)
-        cutting.require_no_less_than(at)
+        try:
+            cutting = _Cutting(inlined, places, shapes, values, e, at)
+            cutting.require_no_less_than(at)
+        except RangesNeeded:
+            raise
+        except NetworkError:
+            if isinstance(e, RangesNeeded):  # narrower ones may make it one network
+                raise e from None
+            raise
         return cutting.result()
 
 

@@ -9,16 +9,17 @@ but no value is to be too large, and no slice to begin before its tensor, even i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from tilework.errors import NetworkError
-from tilework.graph.onnx.context import RangesNeeded
+from tilework.graph.onnx.context import RangesNeeded, ValuesNeeded
 from tilework.graph.onnx.cut import cut_model
-from tilework.graph.onnx.importer import opened, telling
+from tilework.graph.onnx.importer import convert, opened, telling
 from tilework.graph.onnx.inputs import Values, shapes_declared, symbols_declared
 from tilework.graph.onnx.narrow import TRIES, narrower
 from tilework.graph.onnx.protos import ModelProto
@@ -202,17 +203,37 @@ def _of_one_network(
     values: Values | None = None,
 ) -> dict[str, Any]:
     """What to give for symbols of these ranges at most, beside what is given for others."""
+    wide = {**ranges}
+    try:
+        return _narrowed(partial(convert, model, places), ranges, others, values or {})
+    except ValuesNeeded:
+        raise
+    except NetworkError as e:  # another engine may run a part
+        ranges.update(wide)
+        try:
+            return _narrowed(partial(cut_model, model, places), ranges, others, values or {})
+        except NetworkError:
+            raise e from None
+
+
+def _narrowed(
+    read: Callable[[Shapes, Values], object],
+    ranges: dict[str, Symbol],
+    others: Shapes,
+    values: Values,
+) -> dict[str, Any]:
+    """The same, where this is how the model is read."""
     equal: dict[str, Given] = {}
     for _ in range(TRIES):
         shapes = {**others, **{name: _text(one) for name, one in ranges.items()}, **equal}
         try:
-            cut_model(model, places, shapes, values or {}, ask=True)
+            read(shapes, values)
         except RangesNeeded as e:
             if not any([narrower(ranges, equal, one) for one in e.comparisons]):
                 raise
         else:
             return shapes
-    cut_model(model, places, shapes, values or {}, ask=True)
+    read(shapes, values)
     return shapes
 
 
