@@ -298,10 +298,10 @@ class PartedModule:
         point = self._point(given) if at is None and self.symbols else self._named(at)
         arrays: dict[str, Any] = {}
         for v in self.inputs.values():
-            shape = v.at(point)
+            shape = tuple(v.known_at(point))
             own = room(v.dtype, shape)
             if v.name in given:
-                check_array(f"input {v.name}", given[v.name], shape or (), v.dtype)  # type: ignore[arg-type]
+                check_array(f"input {v.name}", given[v.name], shape, v.dtype)
                 arrays[v.name] = given[v.name]
             elif own is not None:
                 own[...] = 0
